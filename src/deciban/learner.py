@@ -233,10 +233,16 @@ class Learner(ABC):
         """The items with the strongest evidence for a class against the others, in decibans."""
 
     def strongest_table(self, most: int, what: str = "evidence", item: str = "item", only: int | None = None) -> Table:
-        """The same for each class, or for `only` one."""
+        """The same for each class, or for `only` one; with the number of rows behind it, where importance is stored."""
         codes = range(len(self.classes)) if only is None else (only,)
-        rows = [(plain(self.classes[c]), name, db) for c in codes for name, db in self.strongest(c, most)]
-        return Table(f"strongest {what} for each class", ("class", item, "dB"), rows)
+        title, stored = f"strongest {what} for each class", self.stored_importance
+        rows: list[tuple[Any, ...]]
+        if stored is None:
+            rows = [(plain(self.classes[c]), name, db) for c in codes for name, db in self.strongest(c, most)]
+            return Table(title, ("class", item, "dB"), rows)
+        labels = [plain(self.classes[c]) for c in codes]
+        rows = [(label, name, n, db) for label in labels for name, db, n in stored.strongest(label, most)]
+        return Table(title, ("class", item, "rows", "dB"), rows)
 
     @abstractmethod
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Any, Codes]:

@@ -17,6 +17,7 @@ from deciban._typing import Array, Floats
 from deciban.errors import DecibanError, FileError
 from deciban.readers.base import Reader
 from deciban.results.evidence import Evidence
+from deciban.results.importance import Importance
 from deciban.show import Table, plain
 from deciban.storage import files
 
@@ -181,6 +182,21 @@ class Scorer:
         """The strongest evidence for each class against the others, item by item, in decibans."""
         table: Table = self.model.strongest_table(n)
         return table
+
+    def importance(self, X: Any = None, y: Any = None, *, learned: bool = False) -> Importance:
+        """What decides: the evidence of every column or word on average over rows, by default as stored by `fit`.
+
+        With rows and their labels, it is computed on (some of) these, taken out of the sums if the model has `learned`
+        them.
+        """
+        from deciban.corollaries.importance import importance_of, stored_importance
+
+        if X is None:
+            return stored_importance(self.model)
+        codes = np.array([-1 if label is None or label != label else self._place(label) for label in y], dtype=np.int32)
+        if learned and self.model.why_inexact:
+            raise DecibanError(f"{self.model.why_inexact}, and no row can be left out")
+        return importance_of(self.model, self._rows(X), codes, None, learned)
 
     def summary(self) -> Summary:
         """What a `Classifier` chose and why."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from deciban.errors import DecibanError, FileError
@@ -12,7 +12,7 @@ from deciban.show import AGAINST, FOR, Result, Table, axes, bars, colour, label,
 MAX_BARS = 20  # of a picture
 MAX_ITEMS_IN_BRIEF = 12
 MAX_CLASSES_IN_TABLE = 3  # with more, the table has no columns by class
-MIN_ROWS_OF_VALUE = 3  # for a value to be listed among the strongest
+ROWS_FOR_TWO, ROWS_FOR_THREE = 20, 100  # from so many rows on, values of one row, and of two, are not listed
 LEFT_OUT, NEW = "left out of the sums", "that were not learned"  # how rows were evaluated
 
 
@@ -80,6 +80,17 @@ class Importance(Result):
     curves: tuple[Curve, ...] = ()
     pairs: tuple[Pair, ...] = ()
 
+    @property
+    def least_rows(self) -> int:
+        """How many rows must have a value for it to be listed among the strongest."""
+        return 1 + (self.rows >= ROWS_FOR_TWO) + (self.rows >= ROWS_FOR_THREE)
+
+    def only(self, names: Collection[str]) -> Importance:
+        """The same of these items alone."""
+        keep = set(names)
+        items = tuple(item for item in self.items if item.name in keep)
+        return replace(self, items=items, curves=tuple(curve for curve in self.curves if curve.name in keep))
+
     def curve(self, name: str) -> Curve:
         """The evidence of a column by value."""
         found = [curve for curve in self.curves if curve.name == name]
@@ -99,7 +110,7 @@ class Importance(Result):
             (f"{curve.name} = {point.value}" if point.value else curve.name, sign * point.decibans[at], point.rows)
             for curve in self.curves
             for point in curve.points
-            if point.rows >= min(MIN_ROWS_OF_VALUE, self.rows)
+            if point.rows >= self.least_rows
         ]
         return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:most]
 

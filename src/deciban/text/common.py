@@ -264,6 +264,7 @@ class System(NamedTuple):
     sums: CommonItems
     weight: Floats
     ridge: float
+    tolerance: float = SOLVER_TOLERANCE
 
     def times(self, x: Floats) -> Floats:
         f = self.sums.by_class
@@ -311,7 +312,7 @@ class System(NamedTuple):
             curvature = np.einsum("dk,dk->k", step, image)
             length = np.divide(gain, curvature, out=np.zeros_like(gain), where=curvature > 0)
             x = x + length * step
-            if (np.abs(length * step).max(axis=0) <= SOLVER_TOLERANCE * np.abs(x).max(axis=0)).all():
+            if (np.abs(length * step).max(axis=0) <= self.tolerance * np.abs(x).max(axis=0)).all():
                 return np.asarray(x)
             residual = residual - length * image
             preconditioned = inverse @ residual
@@ -330,8 +331,15 @@ class ItemGaussian:
     inverse: Floats | None  # (d, d), for rows that are left out
 
     @classmethod
-    def of(cls, sums: CommonItems, weight: Floats, ridge: float, scatter: Floats | None) -> ItemGaussian:
-        system = System(sums, weight, ridge)
+    def of(
+        cls,
+        sums: CommonItems,
+        weight: Floats,
+        ridge: float,
+        scatter: Floats | None,
+        tolerance: float = SOLVER_TOLERANCE,
+    ) -> ItemGaussian:
+        system = System(sums, weight, ridge, tolerance)
         inverse = None if scatter is None else system.inverted(scatter)
         solved = system.solved() if inverse is None else np.asarray(inverse @ sums.by_class.T, dtype=np.float64)
         return cls(weight, solved, sums.by_class @ solved, inverse)
@@ -385,9 +393,16 @@ class RidgeGaussians:
     constants: Floats  # (ridges · k,)
 
     @classmethod
-    def of(cls, sums: CommonItems, weight: Floats, ridge_values: Floats, left_out: bool) -> RidgeGaussians:
+    def of(
+        cls,
+        sums: CommonItems,
+        weight: Floats,
+        ridge_values: Floats,
+        left_out: bool,
+        tolerance: float = SOLVER_TOLERANCE,
+    ) -> RidgeGaussians:
         scatter = within_classes(sums, weight) if left_out else None
-        laws = tuple(ItemGaussian.of(sums, weight, float(ridge), scatter) for ridge in ridge_values)
+        laws = tuple(ItemGaussian.of(sums, weight, float(ridge), scatter, tolerance) for ridge in ridge_values)
         slopes, constants = zip(*(law.weights() for law in laws), strict=True)
         return cls(laws, np.hstack(slopes), np.hstack(constants))
 

@@ -13,6 +13,7 @@ from deciban._kernel import common as kernel
 from deciban._typing import Array
 from deciban.errors import FileError
 from deciban.pool import Pool
+from deciban.results.importance import packed, unpacked
 from deciban.storage import files
 from deciban.storage.files import (
     checked,
@@ -82,6 +83,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
             "classes": encode(model.choice.classes),
             "left_out": left_out_kind(left_out),
             "ridges": ridges,
+            "importance": encode(packed(model.choice.importance)),
         }
         tensors |= {"choice.weights": model.choice.pool.weights, "choice.offsets": model.choice.pool.offsets}
         tensors |= {"choice.factors": model.choice.factors, "choice.ridges": model.choice.ridges}
@@ -255,7 +257,8 @@ def read_choice(
         raise FileError("its factors of pseudo-counts are not a few numbers > 0")
     left_out = read_left_out(document["choice"].get("left_out"), part(tensors, "choice."), len(weights), len(classes))
     held = dict(zip(blocks, strengths, strict=True)), factors, ridges
-    return TextChoice(*held, Pool(weights, offsets), classes, left_out)
+    found = unpacked(decode(document["choice"].get("importance")))
+    return TextChoice(*held, Pool(weights, offsets), classes, left_out, importance=found)
 
 
 def read_words(tensors: Mapping[str, Array], block: str) -> Vocabulary:

@@ -64,7 +64,8 @@ def learned_and_chosen(none: Graded, texts: Texts, labels: Labels, weight: Float
         for rows in (known[eval_index], others_index)
     )
     model = none.learned_and_chosen(judges, others, labels.classes, mark, n_jobs)
-    return replace(model, choosing=True, kept=learned.limited(MAX_KEPT_DOCUMENTS))
+    model = replace(model, choosing=True, kept=learned.limited(MAX_KEPT_DOCUMENTS))
+    return model.with_importance(texts, labels.codes, weight)
 
 
 def blocks_of(requested: Any, texts: Texts, rule: TokenRule) -> tuple[str, ...]:

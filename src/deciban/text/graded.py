@@ -40,7 +40,9 @@ from deciban.pool import (
     distinct_marks,
 )
 from deciban.reading.labels import Labels
+from deciban.results.importance import Importance
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
+from deciban.show import plain
 from deciban.text import views
 from deciban.text.common import CommonItems, ItemVectors, RidgeGaussians, ridges
 from deciban.text.documents import Texts
@@ -102,6 +104,7 @@ class TextChoice:
     classes: Array  # of the factors and the pool's offsets
     left_out: LeftOut | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
+    importance: Importance | None = None  # of words, on some of the documents
 
     def of_classes(self, classes: Array) -> TextChoice:
         """The same for other classes; a new one is treated as rare, and has no offset."""
@@ -236,7 +239,12 @@ class Graded(Learner):
             self.choice.of_classes(remaining.classes) if self.choice is not None and remaining.weight.any() else None
         )
         kept = self.kept.without(other.kept, remaining.classes, remaining.weight)
-        return replace(self, sums=remaining.with_words(self.prior), choice=choice, kept=kept)
+        model = replace(self, sums=remaining.with_words(self.prior), choice=choice, kept=kept)
+        if choice is None or choice.importance is None:
+            return model
+        from deciban.text.importance import still_known
+
+        return replace(model, choice=replace(choice, importance=still_known(model, choice.importance)))
 
     def scale(self, share: float) -> Graded:
         """With every sum times a number; choices stay."""
@@ -481,7 +489,28 @@ class Graded(Learner):
         scores = self.pooled(self.evidence(rows), self.log_prior)[0]
         return views.explain(self, text, rows, scores, target, against, row.lower)
 
+    @property
+    def stored_importance(self) -> Importance | None:
+        return None if self.choice is None else self.choice.importance
+
+    def importance(
+        self, rows: Texts, codes: Codes, weight: Floats | None = None, learned: bool = False
+    ) -> Importance | None:
+        from deciban.text.importance import importance
+
+        return importance(self, rows, codes, weight, learned)
+
+    def with_importance(self, rows: Texts, codes: Codes, weight: Floats | None = None) -> Graded:
+        """With the importance of words, on some of these learned documents."""
+        from deciban.text.importance import at_fit
+
+        if self.choice is None:
+            return self
+        return replace(self, choice=replace(self.choice, importance=at_fit(self, rows, codes, weight)))
+
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
+        if self.stored_importance is not None:
+            return [(name, db) for name, db, _ in self.stored_importance.strongest(plain(self.classes[target]), most)]
         return views.top_words(self, target, most)
 
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[list[str], Codes]:
@@ -521,7 +550,7 @@ class Graded(Learner):
         model = self if self.choosing else replace(self, choosing=True)
         if np.allclose(given, self.sums.weight, rtol=1e-9, atol=0.0):  # all that was learned
             model = model.with_common_items(items, y, w, n_jobs)
-        return model._chosen_by(items, y, mark[order], w, n_jobs)
+        return model._chosen_by(items, y, mark[order], w, n_jobs).with_importance(rows, codes, weight)
 
     def _chosen_by(
         self, rows: dict[str, Rows], own: Codes, mark: Array, weight: Floats | None, n_jobs: int | None
@@ -558,7 +587,9 @@ class Graded(Learner):
     def with_choice(self, chosen: Chosen) -> Graded:
         """With these fitted weights, and the present pseudo-counts, factors and ridges."""
         fixed = self.strengths(), self.shares().factor, self.ridges()
-        return replace(self, choice=TextChoice(*fixed, chosen.pool, self.classes, chosen.left_out, chosen.doubts))
+        found = None if self.choice is None else self.choice.importance
+        choice = TextChoice(*fixed, chosen.pool, self.classes, chosen.left_out, chosen.doubts, found)
+        return replace(self, choice=choice)
 
     def weight_prior(self) -> WeightPrior:
         """The prior of the weights."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -114,11 +114,12 @@ class Plain(Learner):
     alpha: Alpha = 1.0
     prior: Mapping[str, Any] = field(default_factory=dict)
     rule: TokenRule = BY_SCRIPT
-    item_kind: ClassVar[str] = "word"
     chooses: bool = False  # whether leave-one-out chooses alpha
     unlabelled: int = 0  # documents whose label was estimated by EM
     choosing: bool = False  # whether it keeps documents to choose alpha on
     kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
+
+    item_kind: ClassVar[str] = "word"
 
     def __reduce__(self) -> tuple[type[Plain], tuple[Any, ...]]:
         """Kept documents are not pickled."""

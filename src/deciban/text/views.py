@@ -27,9 +27,10 @@ def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
     """λ of these items for every class, and κ: (items, strengths, k) and (items, strengths)."""
     m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None], table.shares
     counts = np.zeros((len(items), len(share)))
-    for row, item in enumerate(items):
-        mine = slice(table.cells.ptr[item], table.cells.ptr[item + 1])
-        counts[row, table.cells.cls[mine]] = table.cells.val[mine]
+    first, sizes = table.cells.ptr[items], table.cells.ptr[items + 1] - table.cells.ptr[items]
+    row = np.repeat(np.arange(len(items)), sizes)
+    cell = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(row))
+    counts[row, table.cells.cls[cell]] = table.cells.val[cell]
     there, pseudo = share > 0, m * (factor * share)
     seen = counts[:, None] + pseudo
     by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo

@@ -1,0 +1,273 @@
+"""The importance of words: their evidence in many documents at once, as explanations have it.
+
+Pairs and gaps are shared equally by their two words, and a run of characters by the words that it lies in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.importance import PRESENT, RowEvidence, Values, folds_out
+from deciban.corollaries.importance import importance as of_rows
+from deciban.results.importance import LEFT_OUT, NEW, Importance
+from deciban.text.common import RidgeGaussians
+from deciban.text.documents import Texts
+from deciban.text.hashed import HashedLexicon, hashes
+from deciban.text.kept import smallest
+from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows, item_name
+from deciban.text.sums import damped, narrowed, some_rows, stacked, sums_of
+from deciban.text.tables import KNOTS
+from deciban.threads import own_threads
+
+if TYPE_CHECKING:
+    from deciban.text.graded import Graded
+
+MAX_DOCUMENTS_AT_FIT = 400  # on which importance is computed while fitting
+TOLERANCE = 1e-2  # relative, of the law of common items without some documents: an average needs no more
+OFFSET, ABSENT = "(correction of the prior)", "(common words that are absent)"
+
+
+class Entries(NamedTuple):
+    """Evidence of items in documents, (entries, k) nats."""
+
+    document: Array
+    item: Array
+    nats: Floats
+
+
+def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, learned: bool) -> Importance | None:
+    """The importance of every word on these documents; `learned`: they are taken out of the sums for it."""
+    spelled = Spelled.of(model, texts)
+    n, k = len(texts), len(model.classes)
+    scores, usable = np.zeros((n, k)), np.zeros(n, dtype=bool)
+    entries = []
+    parts = folds_out(n, float(model.weight.sum())) if learned else iter([np.arange(n)])
+    for at in parts:
+        rows = {block: some_rows(mine, at) for block, mine in spelled.numbers.items()}
+        part = without(model, rows, y[at], None if weight is None else weight[at]) if learned else model
+        if (part.weight > 0).sum() < 2:
+            continue
+        scores[at] = part.pooled(part.evidence(rows, 1), part.log_prior)
+        usable[at] = part.weight[y[at]] > 0
+        entries += [replace_documents(mine, at) for mine in spelled.by_word(part, rows, at)]
+    use = np.flatnonzero(usable)
+    if not len(use):
+        return None
+    found = added_up(entries, len(spelled.names))
+    keep = usable[found.document]
+    row = np.searchsorted(use, found.document[keep])
+    evidence = RowEvidence(row, found.item[keep], found.nats[keep], scores[use])
+
+    def values_of(item: int, at: Array) -> Values | None:
+        if item >= spelled.first["rest"]:  # no word
+            return None
+        group = np.full(len(use), -1, dtype=np.int32)
+        group[row[at]] = 0
+        return PRESENT._replace(group=group)
+
+    w, how = None if weight is None else weight[use], LEFT_OUT if learned else NEW
+    return of_rows(spelled.names, evidence, y[use], model.classes, model.weight, values_of, how, w, "word")
+
+
+def at_fit(model: Graded, texts: Texts, y: Codes, weight: Floats | None) -> Importance | None:
+    """The importance of words on some of the learned documents; None where words must not be kept.
+
+    Which documents depends on what is in them, not on their order. Words of very few of them are left out.
+    """
+    if model.n_features is not None or len(model.classes) < 2:
+        return None
+    amount = np.ones(len(y)) if weight is None else weight
+    usable = np.flatnonzero((y >= 0) & (amount > 0) & (model.weight[y] > amount * (1.0 + 1e-9)))
+    some = usable[smallest([texts.string(i) for i in usable.tolist()], MAX_DOCUMENTS_AT_FIT)]
+    if not len(some):
+        return None
+    with own_threads():
+        codes = np.ascontiguousarray(y[some], dtype=np.int32)
+        found = importance(model, texts.take(some), codes, None if weight is None else weight[some], True)
+    return None if found is None else found.only([item.name for item in found.items if item.rows >= found.least_rows])
+
+
+def still_known(model: Graded, found: Importance) -> Importance:
+    """Without words that the model has forgotten."""
+    by_name = {item.name: model.rule.tokens(item.name, lower=False) for item in found.items}
+    tokens = sorted({token for parts in by_name.values() for token in parts})
+    known = {token for token, at in zip(tokens, model.sums.lexicon.find(tokens).tolist(), strict=True) if at >= 0}
+    return found.only([name for name, parts in by_name.items() if name in (OFFSET, ABSENT) or known.issuperset(parts)])
+
+
+def without(model: Graded, rows: dict[str, Rows], y: Codes, weight: Floats | None) -> Graded:
+    """The model without learned documents; its items and choices stay."""
+    some = sums_of(model.sums.lexicon, rows, y, model.classes, weight, model.sums.common)
+    part = replace(model, sums=model.sums.less(some))
+    if part.sums.common is not None and len(part.ridges()):
+        laws = RidgeGaussians.of(part.sums.common, part.weight, part.ridges(), False, TOLERANCE)
+        part._cache["gaussians"] = laws
+    return part
+
+
+def replace_documents(entries: Entries, at: Array) -> Entries:
+    """The same with other numbers of documents."""
+    return entries._replace(document=at[entries.document])
+
+
+def added_up(entries: list[Entries], items: int) -> Entries:
+    """One entry for each item of a document."""
+    document, item, nats = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+    keys, place = np.unique(document * items + item, return_inverse=True)
+    total = np.stack([np.bincount(place, column, minlength=len(keys)) for column in nats.T], axis=1)
+    return Entries(keys // items, keys % items, total)
+
+
+# ------------------------------------------------------------------ evidence of items
+
+
+def item_evidence(model: Graded, block: str, rows: Rows) -> Entries:
+    """The evidence of the known items of documents for every class: the terms of the model's score."""
+    from deciban.text.views import evidence, hats
+
+    which, (indptr, place) = narrowed(rows, model.sums.cells[block].size)
+    table = model.table(block, which, 1)
+    some = np.flatnonzero(np.diff(table.cells.ptr) > 0)
+    of_known = np.full(len(which) + 1, -1)  # an unknown item is −1, the last
+    of_known[some] = np.arange(len(some))
+    document = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    known = of_known[place]
+    document, known = document[known >= 0], known[known >= 0]
+    if not len(known):
+        return Entries(document, known, np.zeros((0, len(model.classes))))
+    log_odds, kappa = evidence(table, some)
+    weights, n = model.effective_choice.weights(block), len(indptr) - 1
+    mine = kappa[known]
+    total, square = (np.stack([np.bincount(document, c, minlength=n) for c in x.T], axis=1) for x in (mine, mine**2))
+    belief = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)])[known] / np.sqrt(total)[document]
+    belief += weights[:, -2] * damped(rows)[document, None]
+    belief += weights[:, -1] * mine / np.sqrt(square)[document]
+    return Entries(document, which[some][known], np.einsum("is,isk->ik", belief, log_odds[known]))
+
+
+def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, Entries], Entries]:
+    """The evidence of the jointly modelled items, by block, and of the absence of the others."""
+    sums, laws, k = model.sums, model.gaussians(), len(model.classes)
+    nothing = Entries(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, k)))
+    if sums.common is None or laws is None or not model.effective_choice.ridge_weights.any():
+        return {}, nothing
+    vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
+    document = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
+    nats, constants = np.zeros((len(vectors.at), k)), np.zeros(k)
+    for weight, law in zip(model.effective_choice.ridge_weights.tolist(), laws.laws, strict=True):
+        slope, constant = law.weights()
+        nats += weight * vectors.x[:, None] * slope[vectors.at]
+        constants += weight * constant
+    out = {}
+    for b in np.unique(sums.common.block[vectors.at]).tolist():
+        mine = np.flatnonzero(sums.common.block[vectors.at] == b)
+        number = places[BLOCKS[b]][sums.common.number[vectors.at[mine]]]
+        out[BLOCKS[b]] = Entries(document[mine], number, nats[mine])
+    some = np.unique(document)
+    return out, Entries(some, np.zeros(len(some), dtype=np.intp), np.tile(constants, (len(some), 1)))
+
+
+# ------------------------------------------------------------------ from items to words
+
+
+class Spelled(NamedTuple):
+    """Documents as rows of a lexicon of their own, which has the strings, and as the model numbers their items."""
+
+    lexicon: Lexicon
+    rows: dict[str, Rows]
+    place: dict[str, Codes]  # the model's number of each item of the lexicon
+    numbers: dict[str, Rows]  # the documents as the model has them
+    names: list[str]  # of words, then of header fields, of runs in no word, and of what belongs to no item
+    first: dict[str, int]  # where the names of a block begin
+
+    @classmethod
+    def of(cls, model: Graded, texts: Texts) -> Spelled:
+        lexicon, known, blocks = Lexicon(rule=model.rule), model.sums.lexicon, model.sums.blocks
+        pieces = list(model._numbered(texts.batches(), 1))
+        order = np.concatenate([at for at, _ in pieces])
+        by_place = np.argsort(order)
+        numbers = {block: some_rows(stacked([rows[block] for _, rows in pieces]), by_place) for block in blocks}
+        parts = [lexicon.read(documents, 0, len(documents), blocks) for documents in texts.batches()]
+        rows = {block: stacked([part[block] for part in parts]) for block in blocks}
+        if isinstance(known, HashedLexicon):
+            place = {block: known.sets[block].place(hashes(lexicon, block)) for block in blocks}
+        else:
+            assert isinstance(known, Lexicon)
+            place = known.places(lexicon)
+        names, first = lexicon.words.strings(), {"words": 0}
+        for block in ("headers", "characters"):
+            first[block] = len(names)
+            if block in blocks:
+                names += [item_name(block, parts) for parts in lexicon.parts(block)]
+        first["rest"] = len(names)
+        return cls(lexicon, rows, place, numbers, [*names, OFFSET, ABSENT], first)
+
+    def by_word(self, model: Graded, rows: dict[str, Rows], at: Array) -> Iterator[Entries]:
+        """The evidence of documents `at`, whose rows are given, by word and what else has a name."""
+        offsets = model.effective_choice.pool.offsets
+        documents = np.arange(len(at))
+        yield Entries(documents, np.full(len(at), self.first["rest"]), np.tile(offsets, (len(at), 1)))
+        common, absent = common_evidence(model, rows)
+        yield absent._replace(item=absent.item + self.first["rest"] + 1)
+        for block in model.sums.blocks:
+            own = some_rows(self.rows[block], at)
+            for entries in (item_evidence(model, block, rows[block]), common.get(block)):
+                if entries is not None:
+                    yield from self._shared(block, self._spelled(block, own, entries), some_rows(self.rows["words"], at))
+
+    def _spelled(self, block: str, own: Rows, entries: Entries) -> Entries:
+        """Entries by the numbers of this lexicon; items in one bucket share them equally."""
+        document, item = np.repeat(np.arange(len(own[0]) - 1), np.diff(own[0])), own[1]
+        size = int(max(self.place[block].max(initial=0), entries.item.max(initial=0))) + 2
+        keys, asked = document * size + self.place[block][item] + 1, entries.document * size + entries.item + 1
+        return shared_by(keys, document, item, asked, entries.nats)
+
+    def _shared(self, block: str, entries: Entries, words: Rows) -> Iterator[Entries]:
+        """Entries of items as entries of the words that they are made of."""
+        if block == "words":
+            yield entries
+        elif block == "headers":
+            yield entries._replace(item=entries.item + self.first["headers"])
+        elif block == "repeats":
+            yield entries._replace(item=self.lexicon.repeats.arrays()[0][entries.item])
+        elif block in PAIRED:
+            pair = [numbers[entries.item] for numbers in getattr(self.lexicon, block).arrays()]
+            both = (pair[0] > 0) & (pair[1] > 0)  # word 0 is the start or the end of a text
+            for own, other in (pair, pair[::-1]):
+                mine = np.flatnonzero(own > 0)
+                share = np.where(both, 0.5, 1.0)[mine, None]
+                yield Entries(entries.document[mine], own[mine], share * entries.nats[mine])
+        else:
+            yield from self._of_characters(entries, words)
+
+    def _of_characters(self, entries: Entries, words: Rows) -> Iterator[Entries]:
+        runs, begin = self.lexicon.spelled
+        sizes = np.diff(begin)[words[1]]
+        document = np.repeat(np.repeat(np.arange(len(words[0]) - 1), np.diff(words[0])), sizes)
+        word = np.repeat(words[1], sizes)
+        start = np.repeat(begin[:-1][words[1]], sizes)
+        run = runs[start + np.arange(len(start)) - np.repeat(np.cumsum(sizes) - sizes, sizes)]
+        size = len(self.lexicon.characters) + 1
+        distinct = np.unique(np.stack([document, run, word]), axis=1)
+        document, run, word = distinct[0], distinct[1], distinct[2]
+        keys, asked = document * size + run, entries.document * size + entries.item
+        yield shared_by(keys, document, word, asked, entries.nats)
+        alone = ~np.isin(asked, keys)  # in no word, as in scripts without spaces
+        yield Entries(entries.document[alone], entries.item[alone] + self.first["characters"], entries.nats[alone])
+
+
+def shared_by(keys: Array, document: Array, item: Array, asked: Array, nats: Floats) -> Entries:
+    """What is asked for by key, shared equally by the items with that key."""
+    if not len(asked):
+        return Entries(document[:0], item[:0], nats)
+    order = np.argsort(asked, kind="stable")
+    at = np.minimum(np.searchsorted(asked[order], keys), len(asked) - 1)
+    found = np.flatnonzero(asked[order][at] == keys)
+    source = order[at[found]]
+    shares = np.bincount(source, minlength=len(asked))
+    return Entries(document[found], item[found], nats[source] / shares[source, None])
