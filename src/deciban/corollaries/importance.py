@@ -27,7 +27,7 @@ MAX_CLASSES, MAX_ITEMS = 6, 200  # in what is stored: the largest classes, the m
 MAX_POINTS = 12  # of a curve, besides missing values and other categories
 MAX_NATS = 50.0  # of an item in a row: what rules out a class is counted as so much
 MAX_PAIRS, MAX_COLUMNS_PAIRED = 3, 12  # pairs that are named, among the most important columns
-MIN_PAIR_DECIBANS, MIN_PAIR_SHARE = 0.5, 0.15  # of the variation within a value that the other column explains
+MIN_PAIR_DECIBANS, MIN_PAIR_SHARE = 1.0, 0.15  # of the variation within a value that the other column explains
 MIN_DEGREES = 20  # degrees of freedom, where variation within a value is measured
 MISSING, OTHERS = "missing", "others"
 

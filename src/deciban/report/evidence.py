@@ -29,12 +29,13 @@ from deciban.report.markup import (
 from deciban.report.rows import Material, ReadColumn, shown_value
 from deciban.report.svg import bar, signed_bar
 from deciban.results.evidence import Evidence
+from deciban.results.importance import Importance
 from deciban.show import plain
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
 MAX_CLASSES_SHOWN = 6  # the largest
 MAX_CLASSES = 200  # for more, computing it takes longer than the rest of the page
-MAX_ITEMS = 10  # per class
+MAX_ITEMS = 6  # per class
 MAX_STEPS = 10  # of the example, besides the prior and the rest
 MAX_STEPS_OF_SEVERAL = 6  # of each mistake
 MAX_ROWS_SHOWN = 5  # mistakes, and untypical rows
@@ -42,8 +43,8 @@ MAX_RARE_VALUES = 6  # of an untypical row
 MAX_TEXT_CHARACTERS = 700  # of the example
 
 
-def strongest_section(material: Material) -> list[Markup]:
-    """The strongest single items of evidence for each class."""
+def strongest_section(material: Material, importance: Importance | None) -> list[Markup]:
+    """The values or words with the strongest evidence for each class, on average over rows."""
     top_evidence = getattr(material.model, "top_evidence", None)
     k = len(material.classes)
     if top_evidence is None or k < 2:
@@ -51,31 +52,47 @@ def strongest_section(material: Material) -> list[Markup]:
         return [paragraph(f"Left out: {why}.", class_="note")]
     if k > MAX_CLASSES:
         return [paragraph(f"Left out: there are {count(k)} classes. top_evidence() lists it for each.", class_="note")]
-    named = material.names is not None and not hasattr(material.model, "kinds_")
-    strongest = top_evidence(MAX_ITEMS, names=list(material.names or ())) if named else top_evidence(MAX_ITEMS)
-    by_class: dict[Any, list[tuple[Any, float]]] = {}
-    for label, item, db in strongest.rows:
-        by_class.setdefault(plain(label), []).append((item, float(db)))
+    by_class: dict[Any, list[tuple[Any, float, int | None]]] = {}
+    if importance is not None:
+        for label in dict.fromkeys((*importance.classes, *importance.sides)):
+            by_class[label] = list(importance.strongest(label, MAX_ITEMS))
+    else:
+        named = material.names is not None and not hasattr(material.model, "kinds_")
+        strongest = top_evidence(MAX_ITEMS, names=list(material.names or ())) if named else top_evidence(MAX_ITEMS)
+        for label, item, db in strongest.rows:
+            by_class.setdefault(plain(label), []).append((item, float(db), None))
+    by_class = {label: items for label, items in by_class.items() if items}
     class_counts = dict(
         zip(map(plain, material.classes), getattr(material.model, "class_count_", np.ones(k)), strict=True)
     )
     largest = sorted(by_class, key=lambda label: -float(class_counts.get(label, 0.0)))[:MAX_CLASSES_SHOWN]
     shown = [label for label in by_class if label in largest]
-    longest = max((db for label in shown for _, db in by_class[label] if math.isfinite(db)), default=1.0)
+    longest = max((db for label in shown for _, db, _ in by_class[label] if math.isfinite(db)), default=1.0)
     blocks = [
         tag("div", heading("For ", data(label, 40)), evidence_bars(by_class[label], longest, label), class_="card")
         for label in shown
     ]
-    which_classes = f" The {len(shown)} largest of {count(k)} classes." if len(by_class) > len(shown) else ""
+    which_classes = f" The {len(shown)} largest of {count(k)} classes." if k > len(shown) else ""
+    how = "each by itself" if importance is None else "on average over the rows that have it"
     return [
-        paragraph(f"What speaks most for a class against the others, each by itself, in decibans.{which_classes}"),
+        paragraph(f"What speaks most for a class against the others, {how}, in decibans.{which_classes}"),
         columns(*blocks),
     ]
 
 
-def evidence_bars(items: Sequence[tuple[Any, float]], top: float, label: Any) -> Markup:
-    lines = [(data(item, 60), decibans(db), bar(db / top if math.isfinite(db) else 1.0, "for")) for item, db in items]
-    return table(("", "dB", ""), lines, f"Strongest evidence for {label}", "bars")
+def evidence_bars(items: Sequence[tuple[Any, float, int | None]], top: float, label: Any) -> Markup:
+    counted = all(rows is not None for _, _, rows in items)
+    lines = [
+        (
+            data(item, 60),
+            decibans(db),
+            bar(db / top if math.isfinite(db) else 1.0, "for"),
+            *((count(rows or 0),) if counted else ()),
+        )
+        for item, db, rows in items
+    ]
+    head = ("", "dB", "", "rows") if counted else ("", "dB", "")
+    return table(head, lines, f"Strongest evidence for {label}", "bars")
 
 
 # ------------------------------------------------------------------ one row

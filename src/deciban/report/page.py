@@ -18,6 +18,7 @@ from deciban.report.curve import curve_section
 from deciban.report.data import data_section
 from deciban.report.evidence import example_section, mistakes_section, strongest_section, untypical_section
 from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
+from deciban.report.importance import importance_of, importance_section
 from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, pluralize, tag
 from deciban.report.rows import Material, read_rows, with_columns
 from deciban.results.evaluation import ONE_CLASS, Judged, evaluate
@@ -31,6 +32,7 @@ Section = Callable[[Material], list[Markup]]
 
 SECTIONS = {
     "goodness": "How good it is",
+    "importance": "What decides",
     "confusions": "What is taken for what",
     "calibration": "Are its probabilities true?",
     "data": "The data",
@@ -97,13 +99,15 @@ def page(
         raise DecibanError(f"a report is about a classifier that has learned something, and this is {model!r}")
     material = read_material(model, X, y, learned, None if names is None else tuple(map(str, names)))
     watch(1)
+    importance = importance_of(material)
     makers: dict[str, Section] = {
         "goodness": goodness_section,
+        "importance": lambda m: importance_section(m, importance),
         "confusions": confusion_section,
         "calibration": calibration_section,
         "data": data_section,
         "laws": chosen_section,
-        "evidence": strongest_section,
+        "evidence": lambda m: strongest_section(m, importance),
         "example": example_section,
         "mistakes": mistakes_section,
         "untypical": untypical_section,

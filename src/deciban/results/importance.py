@@ -66,9 +66,9 @@ class Importance(Result):
     >>> items = (Item("age", 3.0, 2.0, (1.0, 3.0), 200), Item("town", 0.5, -0.1, (0.0, -0.2), 200))
     >>> Importance("column", 200, LEFT_OUT, ("no", "yes"), ("yes",), items)
     importance: mean evidence by column, over 200 rows left out of the sums
-    column  |dB|    dB  dB for no  dB for yes
-    age      3.0  +2.0       +1.0        +3.0
-    town     0.5  -0.1       +0.0        -0.2
+    column  |dB|    dB  dB, no  dB, yes
+    age      3.0  +2.0    +1.0     +3.0
+    town     0.5  -0.1    +0.0     -0.2
     """
 
     what: str  # "column" or "word"
@@ -117,7 +117,7 @@ class Importance(Result):
     def to_table(self, most: int = 60) -> Table:
         sparse = any(item.rows < self.rows for item in self.items)
         shown = self.classes if len(self.classes) <= MAX_CLASSES_IN_TABLE else ()
-        head = (self.what, "|dB|", "dB", *(f"dB for {plain(c)}" for c in shown), *(("rows",) if sparse else ()))
+        head = (self.what, "|dB|", "dB", *(f"dB, {plain(c)}" for c in shown), *(("rows",) if sparse else ()))
         rows = [
             (
                 item.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from deciban.cli import options
 from deciban.cli.models import kind_of, open_model, origin_of
 from deciban.cli.terminal import format_bytes, int_if_whole, pluralize, print_line, show_json
 from deciban.cli.terminal import show as show_result
+from deciban.results.importance import Importance
 from deciban.show import Table, plain
 
 
@@ -33,6 +34,7 @@ def show(
     several = len(loaded.classes_) > 1
     strongest = loaded.top_evidence(evidence) if several else Table("", ("class", "item", "dB"), [])
     summary = loaded.summary() if kind_of(loaded) == "Classifier" else None
+    importance = stored_importance_of(loaded)
     counts = [(plain(label), int_if_whole(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
     origin = origin_of(loaded)
     if json:
@@ -43,6 +45,7 @@ def show(
                 "bytes": os.path.getsize(model),
                 "classes": {str(label): n for label, n in counts},
                 "origin": {key: value for key, value in origin.items() if key not in ("learned", "forms")},
+                "importance": None if importance is None else importance.to_dict(),
                 "evidence": strongest.to_dict(),
                 "summary": None if summary is None else summary.to_dict(),
             }
@@ -56,12 +59,18 @@ def show(
             f" from the texts in {origin['text']!r}" if origin.get("text") else ""
         )
         print_line(f"It predicts {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
+    if importance is not None:
+        for part in importance.brief():
+            print_line()
+            print_line(part) if isinstance(part, str) else show_result(part)
+    elif several and summary is None:
+        print_line("Importance is not stored with this model: in Python, importance(X, y) computes it.")
     print_line()
     rows = [(label, n, f"{100 * n / total:.1f} %" if total else "") for label, n in counts]
     show_result(Table("classes", ("class", "rows", "share"), rows, right=("share",)))
     if summary is not None:
         print_line()
-        show_result(summary)
+        show_result(replace(summary, importance=None))
     elif hasattr(loaded, "blocks_"):
         print_line()
         show_result(loaded.blocks_)
@@ -74,5 +83,12 @@ def show(
         )
     elif evidence:
         print_line()
-        shown = [(label, item, f"{decibans:+.1f}") for label, item, decibans in strongest.rows]
+        shown = [(*row[:-1], f"{row[-1]:+.1f}") for row in strongest.rows]
         show_result(replace(strongest, rows=shown, right=("dB",)))
+
+
+def stored_importance_of(loaded: Any) -> Importance | None:
+    """The importance that is stored with a model, if there is one."""
+    learner = getattr(loaded, "model_", None) or loaded.model
+    stored: Importance | None = learner.stored_importance
+    return stored
