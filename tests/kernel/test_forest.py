@@ -818,7 +818,15 @@ def test_parents_must_come_first(rows, node, value):
         kernel.probabilities(g.forest.parent, g.counts, g.prior, 1.0, g.counts.copy())
     with pytest.raises(ValueError, match=message):
         kernel.terms(
-            leaf[:1], g.forest.column, g.forest.parent, g.counts, g.prior, 1.0, None, np.empty((1, 3, 2)), np.empty((1, 2))
+            leaf[:1],
+            g.forest.column,
+            g.forest.parent,
+            g.counts,
+            g.prior,
+            1.0,
+            None,
+            np.empty((1, 3, 2)),
+            np.empty((1, 2)),
         )
 
 

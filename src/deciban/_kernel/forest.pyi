@@ -62,7 +62,7 @@ def terms(
     counts: Floats,
     prior: Floats,
     strength: float,
-    member: Bytes | None,
+    member: Array | None,
     out: Floats,
     rest: Floats,
 ) -> None: ...

@@ -14,7 +14,7 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError
-from deciban.results.importance import LEFT_OUT, NEW, Curve, Importance, Item, Pair, Point
+from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Curve, Importance, Item, Pair, Point
 from deciban.schema import find
 from deciban.show import number, plain
 
@@ -81,7 +81,7 @@ def rivals(scores: Floats, y: Codes) -> Codes:
     ruled_out = ~np.isfinite(others).any(axis=1)  # every other class: any of them will do
     others[ruled_out] = 0.0
     others[np.flatnonzero(ruled_out), y[ruled_out]] = -np.inf
-    return others.argmax(axis=1).astype(np.int32)
+    return np.asarray(others.argmax(axis=1), dtype=np.int32)
 
 
 def importance(
@@ -113,7 +113,8 @@ def importance(
     having = np.bincount(rows.item, minlength=d)
     order = [j for j in np.argsort(-size, kind="stable")[:MAX_ITEMS].tolist() if size[j] > 0]
     items = tuple(
-        Item(names[j], rounded(size[j]), rounded(net[j]), tuple(map(rounded, by_class[j])), int(having[j])) for j in order
+        Item(names[j], rounded(size[j]), rounded(net[j]), tuple(map(rounded, by_class[j])), int(having[j]))
+        for j in order
     )
     sides = largest[1:] if k == 2 else largest
     against_mean = centred * (k / max(1, k - 1) * DECIBANS)  # each class against the mean of the others
@@ -167,7 +168,7 @@ def grouped_numbers(numbers: Floats, most: int = MAX_POINTS) -> Values:
     else:
         by_value = np.arange(len(distinct))
     group[~is_missing] = 1 + by_value[place]
-    names, at = [MISSING], [None]
+    names, at = [MISSING], list[float | None]([None])
     for g in range(int(by_value.max(initial=-1)) + 1):
         mine = distinct[by_value == g]
         names.append(number(mine[0]) if len(mine) == 1 else f"{number(mine[0])} to {number(mine[-1])}")
@@ -240,9 +241,7 @@ def within(values: Floats, member: Floats) -> Floats:
 # ------------------------------------------------------------------ any model, by its explanations
 
 
-def by_explanations(
-    model: Any, rows: Any, codes: Codes, weight: Floats | None, learned: bool
-) -> Importance | None:
+def by_explanations(model: Any, rows: Any, codes: Codes, weight: Floats | None, learned: bool) -> Importance | None:
     """The importance of every item in a learner's explanations of rows; `learned`: they leave the sums for it.
 
     None if no row is left that can be explained.
@@ -283,7 +282,7 @@ def by_explanations(
         group[row[at]] = values.group
         return values._replace(group=group)
 
-    how, w = LEFT_OUT if learned else NEW, None if weight is None else weight[used]
+    how, w = ROWS_LEFT_OUT if learned else NEW_ROWS, None if weight is None else weight[used]
     return importance(names, kept, codes[used], model.classes, model.weight, values_of, how, w, model.item_kind)
 
 
@@ -314,5 +313,7 @@ def importance_of(model: Any, rows: Any, codes: Codes, weight: Floats | None, le
 def stored_importance(model: Any) -> Importance:
     """What was computed when the model was fitted."""
     if model.stored_importance is None:
-        raise DecibanError("importance is not stored with this model: importance(X, y) computes it on rows that you give")
+        raise DecibanError(
+            "importance is not stored with this model: importance(X, y) computes it on rows that you give"
+        )
     return model.stored_importance  # type: ignore[no-any-return]  # a learner's

@@ -9,6 +9,7 @@ import numpy as np
 from deciban.errors import DecibanError, NotAvailableError
 from deciban.report.markup import (
     Markup,
+    Number,
     columns,
     count,
     cut,
@@ -16,7 +17,6 @@ from deciban.report.markup import (
     decibans,
     heading,
     joined,
-    number,
     paragraph,
     pluralize,
     table,
@@ -78,7 +78,7 @@ def ranking(importance: Importance) -> Markup:
     lines = [
         (
             data(item.name, 50),
-            number(round(item.size, 1), 3),
+            Number(f"{item.size:.1f}"),
             bar(item.size / longest),
             decibans(item.decibans),
             *(decibans(db) for db in item.by_class[: len(classes)]),
@@ -92,11 +92,13 @@ def curves_legend(importance: Importance) -> Markup:
     """What the curves speak for."""
     if len(importance.sides) == 1:
         other = next(c for c in importance.classes if c not in importance.sides)
-        words: list[Any] = ["Evidence by value: above zero it speaks for ", data(importance.sides[0], 40), ", below for "]
+        words: list[Any] = [
+            "Evidence by value: above zero it speaks for ",
+            data(importance.sides[0], 40),
+            ", below for ",
+        ]
         return paragraph(*words, data(other, 40), ". Grey bars show how many rows have the value.", class_="note")
-    marks = [
-        tag("span", legend_mark(i), " ", data(side, 30), class_="key") for i, side in enumerate(importance.sides)
-    ]
+    marks = [tag("span", legend_mark(i), " ", data(side, 30), class_="key") for i, side in enumerate(importance.sides)]
     sentence = "Evidence by value, for a class against the mean of the others; grey bars show how many rows have it. "
     return paragraph(sentence, *marks, class_="note")
 
@@ -113,7 +115,7 @@ def number_curve(importance: Importance, curve: Curve, points: list[Point]) -> M
     y = np.array([point.decibans for point in points])
     low, high = min(0.0, float(y.min())), max(0.0, float(y.max()))
     room = 0.35 * (high - low or 1.0)  # for the bars
-    plane = Plane((float(x[0]), float(x[-1])), (low - room, high), "", "dB", height=CURVE_HEIGHT)
+    plane = Plane((float(x[0]), float(x[-1])), (low - room, high), cut(curve.name, 24), "dB", height=CURVE_HEIGHT)
     left, _ = plane.at(x, np.zeros(len(x)))
     most, floor = max(point.rows for point in points), CURVE_HEIGHT - BOTTOM_MARGIN
     tall = [DENSITY_HEIGHT * point.rows / most for point in points]

@@ -13,7 +13,7 @@ MAX_BARS = 20  # of a picture
 MAX_ITEMS_IN_BRIEF = 12
 MAX_CLASSES_IN_TABLE = 3  # with more, the table has no columns by class
 ROWS_FOR_TWO, ROWS_FOR_THREE = 20, 100  # from so many rows on, values of one row, and of two, are not listed
-LEFT_OUT, NEW = "left out of the sums", "that were not learned"  # how rows were evaluated
+ROWS_LEFT_OUT, NEW_ROWS = "left out of the sums", "that were not learned"  # how rows were evaluated
 
 
 class Item(NamedTuple):
@@ -64,7 +64,7 @@ class Importance(Result):
     `sides` are at most six, the largest.
 
     >>> items = (Item("age", 3.0, 2.0, (1.0, 3.0), 200), Item("town", 0.5, -0.1, (0.0, -0.2), 200))
-    >>> Importance("column", 200, LEFT_OUT, ("no", "yes"), ("yes",), items)
+    >>> Importance("column", 200, ROWS_LEFT_OUT, ("no", "yes"), ("yes",), items)
     importance: mean evidence by column, over 200 rows left out of the sums
     column  |dB|    dB  dB, no  dB, yes
     age      3.0  +2.0    +1.0     +3.0
@@ -221,7 +221,7 @@ def unpacked(about: Any) -> Importance | None:
     if about is None:
         return None
     what, rows, how, classes, sides, items, curves, pairs = about
-    if what not in ("column", "word") or how not in (LEFT_OUT, NEW):
+    if what not in ("column", "word") or how not in (ROWS_LEFT_OUT, NEW_ROWS):
         raise FileError("its importance is of something that is not known")
     read_items = tuple(
         Item(str(name), float(size), float(db), floats(each, len(classes)), int(n)) for name, size, db, each, n in items

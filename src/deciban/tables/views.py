@@ -19,7 +19,7 @@ from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
 from deciban.reading.native import iso_date
 from deciban.results.evidence import Evidence
-from deciban.results.importance import LEFT_OUT, NEW, Importance
+from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.results.summary import Summary, candidates_table
 from deciban.show import Table, plain
 from deciban.tables.encode import Coded, EncodedRows, Known
@@ -109,7 +109,7 @@ def shared_out(parts: Floats, total: float) -> Floats:
     return np.append(np.zeros(max(0, len(parts) - 1)), total)
 
 
-# ------------------------------------------------------------------ importance
+# ------------------------------------------------------------------ which columns decide
 
 
 def importance(
@@ -144,7 +144,7 @@ def importance(
         del entries  # every row has every column
         return values_of(model.encoding.columns[j], rows.codes[use, j]) if j < d else None
 
-    kept, how = RowEvidence.dense(evidence[use], scores[use]), LEFT_OUT if learned else NEW
+    kept, how = RowEvidence.dense(evidence[use], scores[use]), ROWS_LEFT_OUT if learned else NEW_ROWS
     w = None if weight is None else weight[use]
     return of_rows(names, kept, y[use], model.classes, model.weight, column_values, how, w)
 
@@ -154,8 +154,7 @@ def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | Non
     m = len(model.experts)
     used = [i for i in range(m) if i == 0 or model.pool.weights[i] > 0]
     experts = tuple(
-        expert.plus(expert.scaled(0.0).learned(rows, y, weight), -1.0)
-        for expert in (model.experts[i] for i in used)
+        expert.plus(expert.scaled(0.0).learned(rows, y, weight), -1.0) for expert in (model.experts[i] for i in used)
     )
     weights = model.pool.weights[[*used, *range(m, len(model.pool.weights))]]
     remaining = np.maximum(model.weight - np.bincount(y, weight, minlength=len(model.weight)), 0.0)
@@ -173,7 +172,7 @@ def values_of(coded: Coded, codes: Codes) -> Values:
     by_bin = np.unique((middle * MAX_POINTS).astype(np.intp), return_inverse=True)[1]
     if len(coded.mass) <= MAX_POINTS:
         by_bin = np.arange(len(coded.mass))
-    names, at = [MISSING], [None]
+    names, at = [MISSING], list[float | None]([None])
     for g in range(int(by_bin.max(initial=-1)) + 1):
         bins = np.flatnonzero(by_bin == g)
         names.append(coded.label(int(bins[0]) + 1, int(bins[-1]) + 1))

@@ -14,12 +14,12 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.importance import PRESENT, RowEvidence, Values, folds_out
 from deciban.corollaries.importance import importance as of_rows
-from deciban.results.importance import LEFT_OUT, NEW, Importance
+from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.text.common import RidgeGaussians
 from deciban.text.documents import Texts
 from deciban.text.hashed import HashedLexicon, hashes
-from deciban.text.kept import smallest
 from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows, item_name
+from deciban.text.kept import smallest
 from deciban.text.sums import damped, narrowed, some_rows, stacked, sums_of
 from deciban.text.tables import KNOTS
 from deciban.threads import own_threads
@@ -70,7 +70,7 @@ def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, lea
         group[row[at]] = 0
         return PRESENT._replace(group=group)
 
-    w, how = None if weight is None else weight[use], LEFT_OUT if learned else NEW
+    w, how = None if weight is None else weight[use], ROWS_LEFT_OUT if learned else NEW_ROWS
     return of_rows(spelled.names, evidence, y[use], model.classes, model.weight, values_of, how, w, "word")
 
 
@@ -120,7 +120,7 @@ def added_up(entries: list[Entries], items: int) -> Entries:
     document, item, nats = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     keys, place = np.unique(document * items + item, return_inverse=True)
     total = np.stack([np.bincount(place, column, minlength=len(keys)) for column in nats.T], axis=1)
-    return Entries(keys // items, keys % items, total)
+    return Entries(keys // items, keys % items, np.asarray(total, dtype=np.float64))
 
 
 # ------------------------------------------------------------------ evidence of items
@@ -218,7 +218,9 @@ class Spelled(NamedTuple):
             own = some_rows(self.rows[block], at)
             for entries in (item_evidence(model, block, rows[block]), common.get(block)):
                 if entries is not None:
-                    yield from self._shared(block, self._spelled(block, own, entries), some_rows(self.rows["words"], at))
+                    yield from self._shared(
+                        block, self._spelled(block, own, entries), some_rows(self.rows["words"], at)
+                    )
 
     def _spelled(self, block: str, own: Rows, entries: Entries) -> Entries:
         """Entries by the numbers of this lexicon; items in one bucket share them equally."""
@@ -238,7 +240,7 @@ class Spelled(NamedTuple):
         elif block in PAIRED:
             pair = [numbers[entries.item] for numbers in getattr(self.lexicon, block).arrays()]
             both = (pair[0] > 0) & (pair[1] > 0)  # word 0 is the start or the end of a text
-            for own, other in (pair, pair[::-1]):
+            for own in pair:
                 mine = np.flatnonzero(own > 0)
                 share = np.where(both, 0.5, 1.0)[mine, None]
                 yield Entries(entries.document[mine], own[mine], share * entries.nats[mine])
