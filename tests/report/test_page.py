@@ -36,7 +36,18 @@ from deciban.report import N_STEPS, page
 
 VOID = {"meta", "link", "br"}
 SECTIONS = [
-    *("goodness", "confusions", "calibration", "data", "laws", "evidence", "example", "mistakes", "untypical"),
+    *(
+        "goodness",
+        "importance",
+        "confusions",
+        "calibration",
+        "data",
+        "laws",
+        "evidence",
+        "example",
+        "mistakes",
+        "untypical",
+    ),
     *("curve", "boundary", "decibans", "origin"),
 ]
 ELEMENTS = {

@@ -28,6 +28,7 @@ MAX_POINTS = 12  # of a curve, besides missing values and other categories
 MAX_NATS = 50.0  # of an item in a row: what rules out a class is counted as so much
 MAX_PAIRS, MAX_COLUMNS_PAIRED = 3, 12  # pairs that are named, among the most important columns
 MIN_PAIR_DECIBANS, MIN_PAIR_SHARE = 1.0, 0.15  # of the variation within a value that the other column explains
+FEW_GROUPS = 4  # of values, where two columns are looked at together
 MIN_DEGREES = 20  # degrees of freedom, where variation within a value is measured
 MISSING, OTHERS = "missing", "others"
 
@@ -193,23 +194,24 @@ def grouped_categories(levels: Sequence[Any], most: int = MAX_POINTS) -> Values:
 def acting_together(columns: Sequence[tuple[str, Values, Floats]]) -> tuple[Pair, ...]:
     """Columns whose evidence for the same value varies with another column, the strongest first.
 
-    Within each group of rows with about the same value, the evidence has a variance, summed over the classes; the
-    other column explains a share of it, by its groups, both corrected for the number of groups.
+    Within each group of rows with about the same value, the evidence has a variance, a mean over the classes; few
+    groups of both columns' values explain a share of it. Both are corrected for the number of groups.
     """
     found: list[Pair] = []
     for name, values, decibans in columns[:MAX_COLUMNS_PAIRED]:
-        have, sides = np.flatnonzero(values.group >= 0), decibans.shape[1] - 1
+        have, k = np.flatnonzero(values.group >= 0), decibans.shape[1]
         own = members(values.group[have])
         rest = within(decibans[have], own)
         degrees = len(have) - len(own)
         if degrees < MIN_DEGREES or not rest.any():
             continue
-        variance, best = float((rest**2).sum()) / degrees / sides, (0.0, "")
+        variance, best = float((rest**2).sum()) / degrees / k, (0.0, "")
+        coarse = few_groups(values)[have]
         for other, other_values, _ in columns[:MAX_COLUMNS_PAIRED]:
-            theirs = members(other_values.group[have])
-            left = degrees - len(theirs) + 1
+            both = members(coarse * FEW_GROUPS + few_groups(other_values)[have])
+            left = degrees - len(both) + len(np.unique(coarse))
             if other != name and left >= MIN_DEGREES:
-                unexplained = float((within(rest, theirs) ** 2).sum()) / left / sides
+                unexplained = float((within(rest, both) ** 2).sum()) / left / k
                 best = max(best, (1.0 - unexplained / variance, other))
         share, other = best
         strength = float(np.sqrt(share * variance))
@@ -219,6 +221,15 @@ def acting_together(columns: Sequence[tuple[str, Values, Floats]]) -> tuple[Pair
     for pair in sorted(found, key=lambda pair: -pair.decibans):
         strongest.setdefault(frozenset((pair.first, pair.second)), pair)
     return tuple(strongest.values())[:MAX_PAIRS]
+
+
+def few_groups(values: Values) -> Codes:
+    """Each row's group among FEW_GROUPS: of neighbouring numbers, or the most frequent categories and the rest."""
+    present, place, count = np.unique(values.group, return_inverse=True, return_counts=True)
+    if any(at is not None for at in values.at):
+        return np.asarray(place * FEW_GROUPS // max(len(present), FEW_GROUPS), dtype=np.int32)
+    rank = np.argsort(np.argsort(-count, kind="stable"), kind="stable")
+    return np.minimum(rank, FEW_GROUPS - 1)[place].astype(np.int32)
 
 
 def rounded(decibans: float) -> float:

@@ -1326,13 +1326,11 @@ def known_codes(labels: Labels, classes: Array) -> Codes:
     """The class of every row, −1 where the label is missing; an unknown label is an error."""
     if labels.soft is not None:
         raise DecibanError("importance needs one label a row, not a matrix of weights")
-    codes = labels.among(classes)
-    unknown = np.flatnonzero((codes < 0) & (labels.codes >= 0))
+    unknown = np.setdiff1d(labels.classes, classes) if len(labels.classes) else labels.classes
     if len(unknown):
-        row = int(unknown[0])
-        value = plain(labels.classes[labels.codes[row]])
-        raise DecibanError("row {row} is of class {value!r}, which was not learned", row=row, value=value)
-    return codes
+        row = int(np.argmax(labels.codes == np.flatnonzero(labels.classes == unknown[0])[0]))
+        raise DecibanError("row {row} is of class {value!r}, which was not learned", row=row, value=plain(unknown[0]))
+    return labels.among(classes)
 
 
 def check_known(labels: Labels, known: Array) -> None:
