@@ -11,6 +11,7 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -134,10 +135,13 @@ def test_learn_forget_and_merge_change_what_is_known(shop, either, tmp_path):
 def test_show_describes_a_model(shop, either):
     done = either("show", shop.churn, "--evidence", 3)
     model = api.load(shop.churn)
-    assert repr(model.summary()) in done.out
+    importance, *sentences = model.importance().brief()
+    assert repr(replace(model.summary(), importance=None)) in done.out
+    assert done.out.index(repr(importance)) < done.out.index("classes\n")
+    assert all(sentence in done.out for sentence in sentences)
     assert "It predicts column 'leaves'; learned from customers.csv." in done.out
-    for _, item, decibans in model.top_evidence(3).rows:
-        assert re.search(rf"{re.escape(item)} +{re.escape(f'{decibans:+.1f}')}\n", done.out)
+    for _, item, rows, decibans in model.top_evidence(3).rows:
+        assert re.search(rf"{re.escape(item)} +{rows} +{re.escape(f'{decibans:+.1f}')}\n", done.out)
 
 
 def test_sample_draws_the_same_again(shop, either, inside):

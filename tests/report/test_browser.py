@@ -100,7 +100,7 @@ def test_no_console_messages_and_no_requests(which, request, tmp_path):
     console, asked, made = console_urls_and_dom(tmp_path, request.getfixturevalue(which))
     assert console == []
     assert {url for url in asked if not url.startswith(("file:", "data:"))} == set()
-    assert made.count("<section") == 13
+    assert made.count("<section") == 14
     assert not re.search(r"<script|<img", made), "what is text stays text"
 
 

@@ -89,6 +89,8 @@ class Importance(Result):
         """The same of these items alone."""
         keep = set(names)
         items = tuple(item for item in self.items if item.name in keep)
+        if len(items) == len(self.items):
+            return self
         return replace(self, items=items, curves=tuple(curve for curve in self.curves if curve.name in keep))
 
     def curve(self, name: str) -> Curve:

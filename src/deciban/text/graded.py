@@ -244,7 +244,8 @@ class Graded(Learner):
             return model
         from deciban.text.importance import still_known
 
-        return replace(model, choice=replace(choice, importance=still_known(model, choice.importance)))
+        known = still_known(model, choice.importance)
+        return model if known is choice.importance else replace(model, choice=replace(choice, importance=known))
 
     def scale(self, share: float) -> Graded:
         """With every sum times a number; choices stay."""
