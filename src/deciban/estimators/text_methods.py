@@ -32,9 +32,9 @@ NO_DENSITY = "p(x) needs a plain generative model: use reliability=None and a fa
 def top_words(self: Any, target: Any = None, n: int = 10) -> Table:
     """The words of strongest evidence for a class (or each) against the others, in decibans.
 
-    That is the evidence of a word alone. With `n_features` words are not kept, and buckets are named, "#12345".
-    With reliability, a text's words are weighted together before they are added up: `explain` gives what each of them
-    contributes there, which is less.
+    It is the mean evidence in the documents of `importance()` that contain the word, so it has the scale of `explain`;
+    `rows` is the number of these documents. If none is stored (reliability=None, `n_features`, older files), it is the
+    evidence of a word on its own. With `n_features` words are not kept, and buckets are named, "#12345".
     """
     self._check_classes()
     only = None if target is None else self.model_.code_of(target)
