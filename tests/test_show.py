@@ -21,7 +21,7 @@ from deciban import (
     TextEvidence,
 )
 from deciban.results.summary import candidates_table
-from deciban.show import Result, Table, label, one_line, visible
+from deciban.show import Result, Table, label, one_line, signed_bars, visible
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
 y = ["spam", "spam", "<ham>", "<ham>"]
@@ -233,8 +233,10 @@ def test_many_items_are_summed_up_in_the_picture():
     assert axes.get_yticklabels()[-1].get_text() == "30 more"
     assert sum(bar.get_width() for bar in axes.patches) == pytest.approx(sum(range(51)))
     model = TextClassifier().fit(["win cash now", "lunch at noon"] * 3, ["spam", "ham"] * 3)
-    names = [text.get_text() for text in model.explain("cash now").plot().get_yticklabels()]
+    names = [text.get_text() for text in model.explain("cash now", by="item").plot().get_yticklabels()]
     assert "cash (word)" in names
+    names = [text.get_text() for text in model.explain("cash now cash").plot().get_yticklabels()]
+    assert {"cash (2 times)", "now"} <= set(names)
     assert "prior odds" in names
     matplotlib.pyplot.close("all")
 
@@ -266,3 +268,35 @@ def test_a_table_folds_its_texts_where_it_is_narrow():
     wide = Table("t", ("a", "b"), [("x" * 30, 1)], width=10)
     assert "x" * 8 in repr(wide), "there is a least width"
     assert max(map(len, repr(Table("t", ("a",), [(words,)])).splitlines())) == len(words.rstrip())
+
+
+def test_bars_are_to_one_scale_and_grow_to_both_sides():
+    why = Evidence("a", "b", -40.0, (("x", "", 60.0), ("y", "", 30.0), ("z", "", 0.4)), 0.9)
+    rows = {row[0]: str(row[3]) for row in why.to_table().rows}
+    assert rows["x"] == " " * 8 + "|" + "+" * 12
+    assert rows["y"] == " " * 8 + "|" + "+" * 6, "half as long"
+    assert rows["prior odds"] == "-" * 8 + "|"
+    assert rows["z"].strip() == "|"
+    assert rows["total"] == "", "a sum is no item"
+    assert signed_bars([3.0, 1.0])[1] == "|" + "+" * 7, "no room for a side that no bar is on"
+    assert signed_bars([np.inf, 5.0, -5.0]) == [" " * 10 + "|" + "+" * 10, " " * 10 + "|" + "+" * 10, "-" * 10 + "|"]
+    assert signed_bars([0.0, 0.0]) == ["|", "|"]
+    assert signed_bars([]) == []
+    lengths = {len(bar.blocks()) for bar in signed_bars([1e-9, -1e6, 1e6])}
+    assert max(lengths) == 21
+
+
+@pytest.mark.parametrize(("encoding", "sign"), [("utf-8", "██"), ("ascii", "++")])
+def test_bars_are_blocks_on_a_terminal_that_has_them(encoding, sign):
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace")
+    Console(file=file, width=80, force_terminal=True).print(Evidence("a", "b", 1.0, (("x", "", 9.0),), 0.9))
+    file.flush()
+    page = file.buffer.getvalue().decode(encoding)
+    assert sign in page
+    assert ("++" in page) == (encoding == "ascii")
+
+
+def test_bars_in_a_notebook_are_drawn():
+    page = Evidence("a", "b", -5.0, (("x", "", 15.0),), 0.9)._repr_html_()
+    assert page.count("linear-gradient(to right,transparent 25.0%,currentColor 25.0% 100.0%") == 1
+    assert page.count("linear-gradient(to right,transparent 0.0%,currentColor 0.0% 25.0%") == 1

@@ -16,7 +16,7 @@ from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError, FileError
 from deciban.readers.base import Reader
-from deciban.results.evidence import Evidence
+from deciban.results.evidence import Evidence, grouping
 from deciban.results.importance import Importance
 from deciban.show import Table, plain
 from deciban.storage import files
@@ -123,9 +123,14 @@ class Scorer:
         """log P(y | x), (n, k)."""
         return self.model.scores(self._rows(X), "log_posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
 
-    def predict_proba(self, X: Any) -> Floats:
-        """P(y | x), (n, k), columns in the order of `classes_`."""
-        return self.model.scores(self._rows(X), "posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
+    def predict_proba(self, X: Any, *, as_frame: bool = False) -> Any:
+        """P(y | x), (n, k), columns in the order of `classes_`; as a data frame on request, as the estimator's."""
+        proba = self.model.scores(self._rows(X), "posterior", self.n_jobs)
+        if not as_frame:
+            return proba
+        from deciban.reading.native import by_class  # not needed otherwise
+
+        return by_class(proba, self.classes_, X)
 
     def predict(self, X: Any) -> Array:
         """The most probable class of every row; of a filter the answer that costs least, of centroids the nearest."""
@@ -166,9 +171,21 @@ class Scorer:
         log_proba = self.predict_log_proba(X)
         return stored_sets(self.calibration_, self.classes_, log_proba, coverage, by_class, allow_empty)
 
-    def explain(self, X: Any, target: Any = None, against: Any = None, by: str = "column") -> Evidence | list[Evidence]:
-        """Evidence in dB for `target` over `against`: by default the most probable class over the next, or spam."""
-        rows = self._rows([X] if self.reader.form == "texts" and isinstance(X, str | bytes) else X)
+    def explain(
+        self, X: Any, target: Any = None, against: Any = None, by: str | None = None
+    ) -> Evidence | list[Evidence]:
+        """Evidence in dB for `target` over `against`: by default the most probable class over the next, or spam.
+
+        One row may be given alone; `by` is "column", "word", "item" or "expert", as for estimators.
+        """
+        by = grouping(by, hasattr(self.model, "experts"))
+        if self.reader.form == "texts":
+            X = [X] if isinstance(X, str | bytes) else X
+        else:
+            from deciban.reading.given import single_row  # not needed to predict
+
+            X = single_row(X, self.names, self.features)
+        rows = self._rows(X)
         target_code, against_code = (None if label is None else self._place(label) for label in (target, against))
         target_code = (
             1 if self.costs is not None and target_code is None and against_code is None else target_code

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from deciban.errors import DecibanError
 
@@ -29,6 +29,8 @@ COLOURS = {"green": "#1a7f37", "red": "#cf222e"}  # terminal colour names → co
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#e69f00", "#56b4e9")
 FOR, AGAINST, NEITHER = PALETTE[0], PALETTE[1], "#8c8c8c"
 MAX_BARS = 30  # in a plot of a table
+BAR_CELLS = 20  # characters of the longest bars on both sides of the middle line, together
+EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,17 +122,21 @@ class Table:
         table = RichTable(caption=" ".join(self._hidden_rows_note()) or None)
         for name, side in zip(self._head(), self._right_aligned(), strict=True):
             table.add_column(Text(name), justify="right" if side else "left")
-        for i, row in enumerate(self._cells()):
-            table.add_row(*map(Text, row), style=self._colour(i))
+        for i, (row, values) in enumerate(zip(self._cells(), self.rows, strict=False)):
+            cells = (value if isinstance(value, Bar) else Text(cell) for cell, value in zip(row, values, strict=True))
+            table.add_row(*cells, style=self._colour(i))
         # Rich would wrap its own title to the width of the table, which may be narrow.
         return Group(Text(one_line(self.title), "italic"), table) if self.title else table
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._head())
         rows = []
-        for i, row in enumerate(self._cells()):
+        for i, (row, values) in enumerate(zip(self._cells(), self.rows, strict=False)):
             colour = COLOURS.get(self._colour(i) or "")
-            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in row)
+            cells = "".join(
+                f"<td>{value._repr_html_() if isinstance(value, Bar) else html.escape(cell)}</td>"
+                for cell, value in zip(row, values, strict=True)
+            )
             rows.append(f"<tr style='color:{colour}'>{cells}</tr>" if colour else f"<tr>{cells}</tr>")
         more = "".join(f"<p>{html.escape(line)}</p>" for line in self._hidden_rows_note())
         title = f"<caption>{html.escape(one_line(self.title))}</caption>" if self.title else ""
@@ -170,6 +176,65 @@ class Table:
 
     def _colour(self, row: int) -> str | None:
         return self.colours[row] if row < len(self.colours) and self.colours[row] else None
+
+
+class Bar(str):
+    """A bar on either side of a middle line, in plain signs; on a terminal that has them, in blocks.
+
+    >>> signed_bars([3.0, -1.0])
+    ['     |+++++++++++++++', '-----|']
+    """
+
+    __slots__ = ("left", "length", "right")
+    length: float  # in cells, negative to the left
+    left: int  # cells on this side of the middle line
+    right: int
+
+    def __new__(cls, length: float, left: int, right: int) -> Self:
+        cells = min(round(abs(length)), right if length > 0 else left)
+        signs = " " * left + "|" + "+" * cells if length > 0 else " " * (left - cells) + "-" * cells + "|"
+        bar = super().__new__(cls, signs)
+        bar.length, bar.left, bar.right = length, left, right
+        return bar
+
+    def blocks(self) -> str:
+        """The same in blocks: to an eighth of a cell on the right, to half a cell on the left."""
+        if self.length > 0:
+            whole, eighths = divmod(round(self.length * 8), 8)
+            return (" " * self.left + "│" + "█" * whole + EIGHTHS[eighths]).rstrip()
+        whole, halves = divmod(round(-self.length * 2), 2)
+        return ("▐" * halves + "█" * whole).rjust(self.left) + "│"
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich.text import Text
+
+        del console
+        yield Text(str(self) if options.ascii_only else self.blocks(), no_wrap=True, overflow="crop")
+
+    def __rich_measure__(self, console: Any, options: Any) -> Any:
+        from rich.measure import Measurement
+
+        del console, options
+        return Measurement(len(self), self.left + 1 + self.right)
+
+    def _repr_html_(self) -> str:
+        cells = self.left + self.right
+        middle = 100.0 * self.left / cells
+        start, end = sorted((middle, middle + 100.0 * self.length / cells))
+        drawn = f"linear-gradient(to right,transparent {start:.1f}%,currentColor {start:.1f}% {end:.1f}%,transparent 0)"
+        line = f"linear-gradient(currentColor,currentColor) {middle:.1f}% 0/1px 100% no-repeat"
+        return f"<span style='display:inline-block;width:14em;height:.8em;background:{line},{drawn}'></span>"
+
+
+def signed_bars(values: Sequence[float], cells: int = BAR_CELLS) -> list[Bar]:
+    """A bar for each value, all to one scale: the longest ones of both sides take all cells. Infinite ones are as long
+    as the longest."""
+    longest = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
+    lengths = [max(-longest, min(longest, value)) for value in values]
+    low, high = max(0.0, -min(lengths, default=0.0)), max(0.0, *lengths, 0.0)
+    left = min(max(round(cells * low / (low + high or 1.0)), int(low > 0)), cells - int(high > 0))
+    scale = min(side / size for side, size in ((left, low), (cells - left, high)) if size) if low or high else 0.0
+    return [Bar(length * scale, left, cells - left) for length in lengths]
 
 
 class Result:

@@ -118,3 +118,84 @@ def test_what_was_learned_apart_can_be_taken_away_again(name, learned):
         _ = part - model
     with pytest.raises(TypeError):
         _ = model - 1
+
+
+def frame_of(X):
+    """Rows as a pandas frame with columns of names."""
+    pd = pytest.importorskip("pandas")
+    return pd.DataFrame(X if isinstance(X, dict) else {f"c{j}": column for j, column in enumerate(X.T)})
+
+
+@pytest.mark.parametrize("name", [name for name in LABELLED if name not in ("TextClassifier", "SpamFilter")])
+def test_one_row_in_any_form_is_explained(name, tmp_path):
+    """A Series, a dict, values alone, a table of one row: all the same, from the estimator and from its file."""
+    X, y = rows_for(name)
+    frame = frame_of(X)
+    model = made(name).fit(frame, y)
+    model.save(tmp_path / "model")
+    expected = model.explain(frame.iloc[5:6])
+    with_label = frame.assign(label=y)
+    row = {column: frame[column].iloc[5] for column in frame}
+    for explain in (model.explain, deciban.read(tmp_path / "model").explain):
+        for one in (frame.iloc[5], with_label.iloc[5], row, frame.iloc[5:6]):
+            why = explain(one)
+            assert why.total == pytest.approx(expected.total, rel=1e-9), type(one)
+            assert [item for item, *_ in why.items] == [item for item, *_ in expected.items]
+        assert len(explain(frame.iloc[5:7])) == 2
+    if isinstance(X, dict):
+        return
+    unnamed = made(name).fit(X, y)
+    unnamed.save(tmp_path / "model")
+    for explain in (unnamed.explain, deciban.read(tmp_path / "model").explain):
+        for one in (X[5], list(X[5]), tuple(X[5]), X[5:6], frame.iloc[5].rename(dict(zip(frame, "abc", strict=True)))):
+            assert explain(one).total == pytest.approx(expected.total, rel=1e-9), type(one)
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "SpamFilter"])
+def test_one_text_in_any_form_is_explained(name, learned):
+    model, X, _ = learned(name)
+    for one in (X[5], X[5].encode(), [X[5]]):
+        assert model.explain(one).total == pytest.approx(model.explain(X[5:7])[0].total)
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_what_evidence_is_listed_by(name, learned):
+    model, X, _ = learned(name)
+    first = {key: column[:1] for key, column in X.items()} if isinstance(X, dict) else X[:1]
+    assert (
+        model.explain(first, by="column").items == model.explain(first, by="word").items == model.explain(first).items
+    )
+    assert model.explain(first, by="item").total == pytest.approx(model.explain(first).total, abs=1e-9)
+    with pytest.raises(ValueError, match="'pair'"):
+        model.explain(first, by="pair")
+    if name == "Classifier":
+        assert model.explain(first, by="expert").total == pytest.approx(model.explain(first).total)
+    else:
+        with pytest.raises(ValueError, match="no experts"):
+            model.explain(first, by="expert")
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_probabilities_as_a_frame_have_the_classes_as_names(name, learned, tmp_path):
+    pd = pytest.importorskip("pandas")
+    model, X, y = learned(name)
+    model.save(tmp_path / "model")
+    for answer in (model.predict_proba, deciban.read(tmp_path / "model").predict_proba):
+        assert isinstance(answer(X), np.ndarray)
+        frame = answer(X, as_frame=True)
+        assert frame.columns.tolist() == ["ham", "spam"]
+        np.testing.assert_array_equal(frame.to_numpy(), model.predict_proba(X))
+    index = pd.Index([f"r{i}" for i in range(len(y))])
+    given = pd.Series(X, index=index) if isinstance(X, list) else frame_of(X).set_index(index)
+    own = made(name).fit(given, y).predict_proba(given, as_frame=True)
+    assert own.index.equals(index)
+
+
+def test_probabilities_as_a_frame_are_of_the_library_of_the_rows():
+    X, y = rows_for("Classifier")
+    model = made("Classifier").fit(X, y)
+    for library, make in (("polars", "DataFrame"), ("pyarrow", "table")):
+        module = pytest.importorskip(library)
+        frame = model.predict_proba(getattr(module, make)(X), as_frame=True)
+        assert type(frame).__module__.partition(".")[0] == library
+        np.testing.assert_array_equal(np.asarray(frame["spam"]), model.predict_proba(X)[:, 1])

@@ -88,10 +88,10 @@ def test_a_group_has_accuracy_and_standard_error():
     truth = np.repeat([0, 1], [70, 30])
     judged = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (100, 1))), truth)
     group = judged.reliability(groups=1)
-    np.testing.assert_allclose([group.confidence[0], group.accuracy[0], group.rows[0]], [0.8, 0.7, 100])
+    np.testing.assert_allclose([group.predicted[0], group.observed[0], group.rows[0]], [0.8, 0.7, 100])
     p = 71 / 102
     assert group.error[0] == pytest.approx(np.sqrt(p * (1 - p) / 102))
-    np.testing.assert_allclose(judged.reliability().accuracy, 0.7, **TOLERANCE)  # rows of one probability are alike
+    np.testing.assert_allclose(judged.reliability().observed, 0.7, **TOLERANCE)  # rows of one probability are alike
     assert judged.calibration_error == pytest.approx(0.1)
     certain = Evaluation(HAM_SPAM, np.log(np.tile([0.8, 0.2], (10, 1))), np.zeros(10, dtype=int))
     assert certain.reliability(groups=1).error[0] > 0.05, "ten of ten are no certainty"
@@ -99,8 +99,8 @@ def test_a_group_has_accuracy_and_standard_error():
 
 def test_true_probabilities_are_on_the_line():
     groups = random_judged(0, 20_000, 3, weighted=False).reliability()
-    assert len(groups.confidence) == 10
-    assert (np.abs(groups.accuracy - groups.confidence) < 4 * groups.error).all(), (
+    assert len(groups.predicted) == 10
+    assert (np.abs(groups.observed - groups.predicted) < 4 * groups.error).all(), (
         "four standard errors: 1 in 1,500 runs, ten of"
     )
 
@@ -486,3 +486,14 @@ def test_rows_of_no_weight_are_not_alone():
     left = LeaveOneOut(np.array([0, 1]), np.log(np.full((3, 2), 0.5)), y, np.array([1.0, 1.0, 0.0]), alone)
     assert left.note == ""
     assert "1 row is alone" in replace(left, weight=None).note
+
+
+def test_reliability_has_its_old_names_with_a_warning():
+    groups = BY_HAND.reliability()
+    old_names = {"said": "predicted", "confidence": "predicted", "found": "observed", "accuracy": "observed"}
+    for old, new in old_names.items():
+        with pytest.warns(DeprecationWarning, match=new):
+            np.testing.assert_array_equal(getattr(groups, old), getattr(groups, new))
+    with pytest.raises(AttributeError, match="predicted, observed, rows, error"):
+        groups.spoken  # noqa: B018 - there is no such name
+    assert list(BY_HAND.to_dict()["reliability"]) == ["predicted", "observed", "rows", "error"]

@@ -144,10 +144,12 @@ def test_no_word_is_kept(kind, tmp_path):
 @every_kind
 def test_an_explanation_names_the_words_of_the_text(kind):
     learned = fitted(kind, 3)
-    why = learned.explain("cash lunch zebra at noon", "spam", "ham")
+    why = learned.explain("cash lunch zebra at noon", "spam", "ham", by="item")
     names = [part for name, value, _ in why.items if value in ("word", 1.0, 2.0, 3.0) for part in name.split(" / ")]
     assert sorted(names) == ["at", "cash", "lunch", "noon", "zebra"]
     assert any(" / " in name for name, *_ in why.items), "five words are in three buckets"
+    by_word = learned.explain("cash lunch zebra at noon", "spam", "ham")
+    assert {name for name, value, _ in by_word.items if value == 1} == {"at", "cash", "lunch", "noon", "zebra"}
     shown = [why.text[start:end] for start, end, _ in why.spans]
     assert set(shown) <= {"cash", "lunch", "zebra", "at", "noon"}
     assert shown

@@ -190,7 +190,7 @@ def printed(result, width=60) -> list[str]:
 
 def test_an_explanation_shows_what_a_reader_reads():
     model = TextClassifier(blocks=("words", "pairs", "gaps", "characters"), n_jobs=1).fit(REVIEWS, STARS)
-    evidence = model.explain(["质量不好 ｖｅｒｙ bad"])
+    evidence = model.explain(["质量不好 ｖｅｒｙ bad"], by="item")
     names = {(name, kind) for name, kind, _ in evidence.items}
     assert {("不好", "pair"), ("不好", "characters"), ("very bad", "pair"), ("很好", "pair")} & names == {
         ("不好", "pair"),
@@ -198,7 +198,7 @@ def test_an_explanation_shows_what_a_reader_reads():
         ("very bad", "pair"),
     }
     assert [evidence.text[a:b] for a, b, _ in evidence.spans] == ["质", "量", "不", "好", "ｖｅｒｙ", "bad"]
-    *table, _ = printed(evidence)
+    table = printed(evidence)
     assert len({cell_len(line) for line in table if line.startswith(("│", "┃", "└"))}) == 1
     sure = np.log(evidence.probability / (1 - evidence.probability)) * 10 / np.log(10)
     assert evidence.prior + sum(db for *_, db in evidence.items) == pytest.approx(sure)
@@ -218,7 +218,7 @@ def test_any_script_is_explained(more):
 def test_look_alikes_are_evidence():
     texts = ["log in to р\u0430ypal", "lunch at noon", "your \u0430mazon account", "the report is here"]
     model = TextClassifier(n_jobs=1).fit(texts, ["spam", "ham", "spam", "ham"])
-    evidence = {name: db for name, kind, db in model.explain(["goog\u04cfe"], "spam", "ham").items if kind == "word"}
+    evidence = {name: db for name, kind, db in model.explain(["goog\u04cfe"], "spam", "ham").items if kind == 1}
     assert evidence[MIXED_SCRIPTS] > 0
     assert MIXED_SCRIPTS not in " ".join(model.sample(20, random_state=0)[0])
 

@@ -140,7 +140,7 @@ def test_s8_absent_words_are_evidence():
         "spam": {"cheap": 3 / 4, "pills": 2 / 4, "lunch": 1 / 4, "noon": 1 / 4},
         "ham": {"cheap": 2 / 5, "pills": 1 / 5, "lunch": 4 / 5, "noon": 2 / 5},
     }
-    why = model.explain("cheap cheap unheard", "spam", "ham")
+    why = model.explain("cheap cheap unheard", "spam", "ham", by="item")
     items = {name: (value, db) for name, value, db in why.items}
     assert items["cheap"][1] == pytest.approx(decibans(phi["spam"]["cheap"] / phi["ham"]["cheap"])), "once is enough"
     for word in ("pills", "lunch", "noon"):

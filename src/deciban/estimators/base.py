@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, BinaryIO, ClassVar, Self
@@ -43,9 +43,10 @@ from deciban.measure import Measure
 from deciban.priors import Alpha
 from deciban.readers.base import Reader
 from deciban.reading.frames import split_target
-from deciban.reading.given import Rows
+from deciban.reading.given import Rows, single_row
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
-from deciban.results.evidence import Evidence
+from deciban.reading.native import by_class
+from deciban.results.evidence import Evidence, grouping
 from deciban.results.importance import Importance
 from deciban.results.tally import Tally
 from deciban.schema import Schema
@@ -70,15 +71,17 @@ def is_generative(missing: str) -> Callable[[Any], bool]:
     return check
 
 
-def also_on_engines(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def also_on_engines(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let a method for rows in memory take rows of any engine too, one partition at a time, where they are."""
 
     @wraps(method)
     @of_one_state
-    def answer(self: Any, X: Any) -> Any:
+    def answer(self: Any, X: Any, **how: Any) -> Any:
         engine = self._engine(X)
         if engine is None:
-            return method(self, X)
+            return method(self, X, **how)
+        if any(how.values()):
+            raise DecibanError(f"{', '.join(how)} is for rows in memory, and these are on an engine")
         from deciban.estimators.on_engines import answer
 
         return answer(self, engine, method.__name__)
@@ -667,9 +670,21 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self._scores(X, "log_posterior")
 
     @also_on_engines
-    def predict_proba(self, X: Any) -> Floats:
-        """P(y | x), (n, k), columns in the order of `classes_`."""
-        return self._cast(self._scores(X, "posterior"))
+    def predict_proba(self, X: Any, *, as_frame: bool = False) -> Any:
+        """P(y | x), (n, k), columns in the order of `classes_`.
+
+        An array, or with `as_frame=True` a data frame with the classes as names of its columns: of the library of X,
+        with its index, and of pandas where X is no frame.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [8.0]], ["low", "low", "high", "high"])
+        >>> model.predict_proba([[2.0], [3.0]], as_frame=True).round(3)
+            high    low
+        0  0.003  0.997
+        1  0.184  0.816
+        """
+        proba = self._cast(self._scores(X, "posterior"))
+        return by_class(proba, self.classes_, X) if as_frame else proba
 
     @also_on_engines
     def predict(self, X: Any) -> Array:
@@ -795,19 +810,48 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @of_one_state
     def explain(
-        self, X: Any, target: Any = None, against: Any = None, names: Any = None, by: str = "column"
+        self, X: Any, target: Any = None, against: Any = None, names: Any = None, by: str | None = None
     ) -> Evidence | list[Evidence]:
         """Why: the evidence of every column or word, in decibans, for `target` over `against`.
 
-        Without them, for each row's most probable class over the second. One row gives an Evidence, more a list.
-        `names` are the names of the columns where the model was not fitted on a frame: a sequence, a vectorizer, or its
-        `vocabulary_`. Where experts are pooled, evidence of no single column is the item "together", and `by="expert"`
-        gives the evidence of each expert instead.
+        Parameters
+        ----------
+        X : one row or several
+            One row may be a dict, a Series (`frame.iloc[5]`), an array or list of values, a text, or a table of one
+            row, and gives an `Evidence`; several rows give a list.
+        target, against : labels, optional
+            By default each row's most probable class, and the second.
+        names : optional
+            Names of the columns where the model was not fitted on a frame: a sequence, a vectorizer, or its
+            `vocabulary_`.
+        by : "column", "word", "item" or "expert", optional
+            What evidence is listed by. By default, columns of a table and words of a text, which "column" and "word"
+            both mean. A word has the evidence of the characters in it and its share of pairs of words; "item" lists all
+            of these by themselves. "expert" is for models that weigh several experts: the evidence of each.
+
+        Examples
+        --------
+        >>> from deciban import TextClassifier
+        >>> model = TextClassifier(reliability=None).fit(["cash now", "cash prize", "lunch at noon"], list("ssh"))
+        >>> model.explain("lunch now")
+        h rather than s: +0.84 dB, P(h) = 0.5482
+        evidence    value          dB
+        prior odds              -3.01  -----------|
+        lunch                   +3.42             |+++++++++
+        now                     +0.41             |+
+        total       P = 0.5482  +0.84
         """
-        if by not in ("column", "expert"):
-            raise ValueError(f"by is {by!r}: it must be 'column' or 'expert'")
         self._check_classes()
-        rows = self._rows([X] if self._texts and isinstance(X, str | bytes) else X)
+        by = grouping(by, hasattr(self.model_, "experts"))
+        if self._texts:
+            X = [X] if isinstance(X, str | bytes) else X
+        else:
+            X = single_row(X, self._names(), getattr(self, "n_features_in_", None))
+            if isinstance(X, Mapping) and self._reader().form in ("matrix", "objects"):
+                from pyarrow import table  # a mapping as scikit-learn takes it, with its names
+
+                X = table({str(name): X[name] for name in self._names() or X if name in X})
+        rows = self._rows(X)
         codes = [None if label is None else self.model_.code_of(label) for label in (target, against)]
         out: list[Evidence] = self._model_with_names(names).explain_each(rows, *codes, by=by)
         if not out:

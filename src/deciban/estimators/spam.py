@@ -207,7 +207,7 @@ class SpamFilter(Estimator):
         return mail_answers(self.predict_proba(X), costs, self.class_count_)
 
     def explain(
-        self, X: Any, target: Any = "spam", against: Any = None, names: Any = None, by: str = "column"
+        self, X: Any, target: Any = "spam", against: Any = None, names: Any = None, by: str | None = None
     ) -> Evidence | list[Evidence]:
         """Why a mail is spam: every word's evidence in decibans, and the mail in colour."""
         return super().explain(X, target, against, names, by)

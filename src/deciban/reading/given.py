@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -97,6 +97,40 @@ class Rows:
         for column in read_frame(self.X).columns:
             out = mix_bits(out + column_digests(column))
         return out
+
+
+def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any:
+    """A row of a table that was given alone, as a table of one row; anything else as it is.
+
+    A row may be a mapping of names to values, a Series of pandas whose index has the names of columns (`frame.iloc[5]`;
+    other columns are dropped), or the values themselves in an array, a list or a tuple.
+
+    >>> single_row({"age": 41, "plan": "basic"}, None, 2)
+    {'age': [41], 'plan': ['basic']}
+    >>> single_row((1.0, 2.0), None, 2)
+    [(1.0, 2.0)]
+    """
+    if isinstance(X, Mapping):
+        return {name: [value] for name, value in X.items()} if X and all(map(is_scalar, X.values())) else X
+    if isinstance(X, np.void) and X.dtype.names:
+        return {name: [X[name]] for name in X.dtype.names}
+    if hasattr(X, "index") and hasattr(X, "infer_objects") and getattr(X, "ndim", 0) == 1:
+        own = [name for name in names or () if name in X.index]
+        if own:
+            whole = X[own] if len(own) == len(names or ()) else X
+            return whole.to_frame().T.infer_objects()
+        return X.to_numpy()[None] if len(X) == features else X
+    is_row = (isinstance(X, np.ndarray) and X.ndim == 1 and not X.dtype.names) or (
+        isinstance(X, list | tuple) and bool(X) and all(map(is_scalar, X))
+    )
+    if not is_row or features not in (None, len(X)):
+        return X
+    return X[None] if isinstance(X, np.ndarray) else [X]
+
+
+def is_scalar(value: Any) -> bool:
+    """Whether this is one value of a row, not a column or a row."""
+    return isinstance(value, str | bytes | np.generic) or not (hasattr(value, "__len__") or hasattr(value, "__array__"))
 
 
 def as_list(X: Any) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.reading.columns import NATIVE_TYPES, UNITS_PER_DAY, Column, Levels, Numbers, is_arrow
+from deciban.show import optional, plain
 
 MAX_DECIMALS = 6  # of numbers that a person wrote, or a program rounded
 
@@ -65,6 +66,17 @@ def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any
     if like == "numpy":
         return as_array(columns)
     raise DecibanError(f"{like!r} is not a known library: choose pandas, polars, pyarrow, numpy or dict")
+
+
+def by_class(values: Array, classes: Array, like: Any) -> Any:
+    """Numbers by row and class as a data frame with the classes as names of its columns: of the library of `like`, with
+    its index, and of pandas (an optional dependency) where that is no frame."""
+    kind = "pandas" if hasattr(like, "index") and not isinstance(like, list | tuple) else native_kind(like)
+    if kind in ("polars", "pyarrow"):
+        make = getattr(optional(kind, "as_frame"), {"polars": "DataFrame", "pyarrow": "table"}[kind])
+        return make({str(label): values[:, c] for c, label in enumerate(classes)})
+    index = like.index if kind == "pandas" else None
+    return optional("pandas", "as_frame").DataFrame(values, index=index, columns=list(map(plain, classes)))
 
 
 def as_array(columns: Sequence[Column]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -24,12 +25,24 @@ MAX_CLASSES_IN_DICT = 200  # with more, the confusion matrix is too large
 
 
 class Reliability(NamedTuple):
-    """Per group of rows: mean confidence, accuracy, weight, and the standard error of the accuracy."""
+    """Per group of rows: the mean probability of the prediction (`predicted`), the share of the predictions that is
+    right (`observed`), the weight of the rows, and the standard error of the share."""
 
-    confidence: Floats
-    accuracy: Floats
+    predicted: Floats
+    observed: Floats
     rows: Floats
     error: Floats
+
+    def __getattr__(self, name: str) -> Floats:
+        """Old names, with a warning."""
+        if name not in OLD_NAMES:
+            raise AttributeError(f"a Reliability has no {name!r}, but {', '.join(self._fields)}")
+        warnings.warn(f"Reliability.{name} is now called {OLD_NAMES[name]}", DeprecationWarning, stacklevel=2)
+        values: Floats = getattr(self, OLD_NAMES[name])
+        return values
+
+
+OLD_NAMES = {"said": "predicted", "confidence": "predicted", "found": "observed", "accuracy": "observed"}
 
 
 class Roc(NamedTuple):

@@ -8,9 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number
+from deciban.errors import DecibanError
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number, signed_bars
 
 MAX_BARS = 20  # of a picture
+MIN_DECIBANS_EXPLAINED = 0.5  # of an item that is no column or word: for less, nobody asks what it is
+CORRECTION = "class balance (correction)"
+ABSENT = "(common words that are absent)"
+TOGETHER = "together"
+# What evidence of no single column or word is.
+MEANINGS = {
+    CORRECTION: "a constant, fitted on rows left out, which makes up for evidence that favours one class on average.",
+    ABSENT: "what it says that words which many texts have are not in this one.",
+    TOGETHER: "what columns say in combination, and a constant that corrects the class balance.",
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -47,16 +58,29 @@ class Evidence(Result):
         }
 
     def to_table(self, most: int = 12) -> Table:
-        shown = list(self.items[:most])
-        rows: list[tuple[Any, ...]] = [("prior odds", "", signed(self.prior), _bar(self.prior))]
-        rows += [(name, _value(value), signed(db), _bar(db)) for name, value, db in shown]
-        for what, db in self._rest(self.items[most:]):
-            rows.append((what, "", signed(db), _bar(db)))
-        rows.append(("total", f"P = {self.probability:.4f}", signed(self.total), _bar(self.total)))
+        """The strongest items, each with a bar to one scale; the others summed up, and the total."""
+        terms: list[tuple[str, Any, float]] = [("prior odds", "", self.prior), *self.items[:most]]
+        terms += [(what, "", db) for what, db in self._rest(self.items[most:])]
+        drawn = signed_bars([db for _, _, db in terms])
+        rows: list[tuple[Any, ...]] = [
+            (name, self._shown_value(value), signed(db), bar)
+            for (name, value, db), bar in zip(terms, drawn, strict=True)
+        ]
+        rows.append(("total", f"P = {self.probability:.4f}", signed(self.total), ""))
         odds = f"{self.target} rather than {self.against}: {signed(self.total)} dB"
         title = f"{odds}, P({self.target}) = {self.probability:.4f}"
-        colours = ["green" if db.startswith("+") else "red" for _, _, db, _ in rows]
+        colours = ["green" if row[2].startswith("+") else "red" for row in rows]
         return Table(title, ("evidence", "value", "dB", ""), rows, len(rows), right=("dB",), colours=colours)
+
+    def _parts(self) -> list[Table | str]:
+        return [self.to_table(), *self.meanings()]
+
+    def meanings(self) -> list[str]:
+        """What the items are that stand for no single column or word, a sentence each."""
+        own = {  # in a column of text, they are "column: item"
+            name.rpartition(": ")[2]: name for name, _, db in self.items if abs(db) >= MIN_DECIBANS_EXPLAINED
+        }
+        return [f"{own[name]}: {meaning}" for name, meaning in MEANINGS.items() if name in own]
 
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
         """The sum of items that are not shown; ∞ − ∞ counts as 0."""
@@ -84,13 +108,24 @@ class Evidence(Result):
 
     def _item_label(self, name: str, value: Any) -> str:
         """An item as one line of text."""
-        return f"{name} = {_value(value)}" if _value(value) else name
+        shown = self._shown_value(value)
+        return f"{name} = {shown}" if shown else name
+
+    def _shown_value(self, value: Any) -> str:
+        if value is None:
+            return "missing"
+        return number(value) if isinstance(value, float) else str(value)
 
 
-def _value(value: Any) -> str:
-    if value is None:
-        return "missing"
-    return number(value) if isinstance(value, float) else str(value)
+def grouping(by: str | None, experts: bool) -> str:
+    """What evidence is listed by: "column" (in a text, that is "word"), "item" or "expert", where there are any."""
+    if by is None or by in ("column", "word"):
+        return "column"
+    if by == "expert" and not experts:
+        raise DecibanError("the model has no experts: by='expert' is for a model of a table that weighs several")
+    if by not in ("item", "expert"):
+        raise DecibanError("by is {by!r}: it must be 'column', 'word', 'item' or 'expert'", by=by)
+    return by
 
 
 def signed(decibans: float) -> str:
@@ -100,9 +135,3 @@ def signed(decibans: float) -> str:
     ('+3.00', '-∞')
     """
     return f"{decibans:+.2f}".replace("inf", "∞")
-
-
-def _bar(decibans: float) -> str:
-    """A bar, one mark for 2 dB, twelve at most."""
-    size = min(12, round(abs(decibans) / 2)) if np.isfinite(decibans) else 12
-    return ("+" if decibans >= 0 else "-") * int(size)

@@ -18,7 +18,7 @@ from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
 from deciban.reading.kinds import LEFT_OUT
 from deciban.reading.native import iso_date
-from deciban.results.evidence import Evidence
+from deciban.results.evidence import CORRECTION, TOGETHER, Evidence
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.results.summary import Summary, candidates_table
 from deciban.show import Table, plain
@@ -26,8 +26,6 @@ from deciban.tables.encode import Coded, EncodedRows, Known
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import centred
 from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
-
-TOGETHER = "together"  # the item for evidence of no single column
 
 
 def explain(model: TableModel, frame: Frame, target: int | None, against: int | None, by: str = "column") -> Evidence:
@@ -41,7 +39,7 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
     for name, expert, parts in expert_terms(model, rows):
         nats = parts[0, :, target] - parts[0, :, against]
         experts[name] = float(nats.sum())
-        words = None if expert is None else expert.items(rows, target, against)
+        words = None if expert is None else expert.items(rows, target, against, by)
         if words is None:
             columns += nats
         else:
@@ -69,7 +67,7 @@ def expert_terms(
     offsets and the log prior add up to the scores. `unlearned` as in `Expert.terms`."""
     each, together = model.columns.terms(rows, unlearned)
     yield model.columns.name, model.columns, stacked(model.column_weights[:, None] * each, together)
-    yield "offset", None, stacked(np.zeros_like(each), np.tile(model.pool.offsets, (len(rows), 1)))
+    yield CORRECTION, None, stacked(np.zeros_like(each), np.tile(model.pool.offsets, (len(rows), 1)))
     for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
         if weight > 0:
             parts = weight * within_limits(stacked(*expert.terms(rows, unlearned)))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from deciban.results.evidence import Evidence
 from deciban.show import visible
-from deciban.text.tokens import Token
+from deciban.text.items import item_name
+from deciban.text.shares import ItemEvidence, TokensOfText
+
+Item: TypeAlias = tuple[str, Any, float]  # as in `Evidence.items`
 
 ITEM_KINDS = {
     "words": "word",
@@ -19,7 +23,6 @@ ITEM_KINDS = {
     "characters": "characters",
     "repeats": "repeat",
 }
-PLURAL = ("word", "pair", "header", "gap", "repeat", "")
 MAX_CHARACTERS_SHOWN = 4000  # of a text
 WEAK, STRONG = 0.5, 6.0  # decibans: below the first a word is not coloured, from the second on it is bold
 
@@ -28,30 +31,45 @@ WEAK, STRONG = 0.5, 6.0  # decibans: below the first a word is not coloured, fro
 class TextEvidence(Evidence):
     """The evidence in a text: prior + Σ items = total, in decibans; and the text with the evidence of each word.
 
-    `spans` are (start, end, dB) of the text's words: the word's evidence, and half of that of each pair with it.
+    `items` are words, each with how often it occurs, unless they were asked for `by="item"`; `positions` says where.
+    A word's evidence is that of the word itself, of the characters in it, and its share of pairs and gaps: the evidence
+    of an item is shared equally by the item's occurrences, and that of an occurrence by its words. Words of header
+    fields, such as `subject:free`, are items of their own.
+
+    `spans` are (start, end, dB) of each word of the text in turn, header fields included.
     """
 
     text: str = ""
     spans: tuple[tuple[int, int, float], ...] = ()
+    positions: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
-        """The items that are not shown, summed by kind where they have kinds."""
-        kinds = {str(kind) for _, kind, _ in items}
-        if not kinds or not kinds <= set(ITEM_KINDS.values()) | {""}:
-            return Evidence._rest(self, items)
-        out = []
-        for kind in (*ITEM_KINDS.values(), ""):
-            mine = [db for _, own, db in items if own == kind]
+        """The items that are not shown, summed by kind."""
+        out: list[tuple[str, float]] = []
+        for kind in (*ITEM_KINDS.values(), "part"):
+            mine = [Evidence._rest(self, [item])[0][1] for item in items if kind_of(item[1]) == kind]
             if mine:
-                out.append((f"{len(mine)} more {kind or 'part'}{'s' * (len(mine) > 1 and kind in PLURAL)}", sum(mine)))
+                total = float(sum(mine))
+                plural = "s" * (len(mine) > 1 and kind != "characters")
+                out.append((f"{len(mine)} more {kind}{plural}", 0.0 if math.isnan(total) else total))
         return out
 
     def _item_label(self, name: str, value: Any) -> str:
-        return f"{name} ({value})" if value in ITEM_KINDS.values() else Evidence._item_label(self, name, value)
+        shown = self._shown_value(value)
+        return f"{name} ({shown})" if shown else name
+
+    def _shown_value(self, value: Any) -> str:
+        if isinstance(value, int | float):
+            return "" if value == 1 else f"{value:g} times"
+        return str(value)
 
     def to_dict(self) -> dict[str, Any]:
+        document = Evidence.to_dict(self)
+        for item in document["evidence"]:
+            if item["name"] in self.positions:
+                item["positions"] = [{"start": a, "end": b} for a, b in self.positions[item["name"]]]
         spans = [{"start": a, "end": b, "decibans": db} for a, b, db in self.spans]
-        return {**Evidence.to_dict(self), "text": self.text, "spans": spans}
+        return {**document, "text": self.text, "spans": spans}
 
     def __rich__(self) -> Any:
         from rich.console import Group
@@ -60,7 +78,7 @@ class TextEvidence(Evidence):
         text = Text(visible(self.text[:MAX_CHARACTERS_SHOWN]) + ("…" if len(self.text) > MAX_CHARACTERS_SHOWN else ""))
         for start, end, db in self.spans:
             if abs(db) >= WEAK and start < MAX_CHARACTERS_SHOWN:
-                style = "green" if db > 0 else "red"
+                style = "green" if db > 0 else "red underline"
                 text.stylize(f"bold {style}" if abs(db) >= STRONG else style, start, min(end, MAX_CHARACTERS_SHOWN))
         return Group(Evidence.__rich__(self), text)
 
@@ -81,24 +99,59 @@ class TextEvidence(Evidence):
 
 
 def with_text(
-    evidence: Evidence,
-    tokens: Iterable[Token],
-    text: str,
-    words: Mapping[str, float],
-    pairs: Mapping[tuple[str, ...], float] | None = None,
+    evidence: Evidence, text: str, tokens: TokensOfText, items: Sequence[ItemEvidence], others: Sequence[Item], by: str
 ) -> TextEvidence:
-    """Evidence together with the text and its tokens, given the evidence of each word and pair of neighbours."""
-    tokens, pairs = list(tokens), pairs or {}
-    marked = ["", *(word for _, _, word in tokens), ""]
+    """Evidence with the text, by word (the same as by column) or by item; `others` lie in no word."""
+    own = [item for item in items if is_named_alone(item)]
+    by_token, left = tokens.shares(item for item in items if not is_named_alone(item))
+    named, positions = list(others), {}
+    if by == "item":
+        named += map(named_item, items)
+    else:
+        named += map(named_item, [*left, *own])
+        known = {parts[0] for item in items if item.block == "words" for parts in item.spellings}
+        for (word,), places in tokens.words.items():
+            db = float(sum(by_token[i] for (i,) in places))
+            if db or word in known:
+                named.append((word, len(places), db))
+                positions[word] = tuple(tokens.tokens[i][:2] for (i,) in places)
+        for item in own:
+            places = [place for parts in item.spellings for place in tokens.places(item.block, parts)]
+            spans_of_item = tuple((tokens.tokens[place[0]].start, tokens.tokens[place[-1]].end) for place in places)
+            positions[named_item(item)[0]] = spans_of_item
+    by_token = by_token + tokens.shares(own)[0]
     spans: list[tuple[int, int, float]] = []
-    for i, (start, end, word) in enumerate(tokens):
-        beside = pairs.get((marked[i], word), 0.0) + pairs.get((word, marked[i + 2]), 0.0)
-        db = words.get(word, 0.0) + beside / 2.0
+    for (start, end, _), db in zip(tokens.tokens, by_token.tolist(), strict=True):
         if db and spans and start < spans[-1][1]:  # several tokens of one character, or about one word
             before = spans.pop()
             spans.append((before[0], max(end, before[1]), before[2] + db))
         elif db:
             spans.append((start, end, db))
     return TextEvidence(
-        evidence.target, evidence.against, evidence.prior, evidence.items, evidence.probability, text, tuple(spans)
+        evidence.target,
+        evidence.against,
+        evidence.prior,
+        tuple(sorted(named, key=lambda item: -abs(item[2]))),
+        evidence.probability,
+        text,
+        tuple(spans),
+        positions,
     )
+
+
+def is_named_alone(item: ItemEvidence) -> bool:
+    """Whether an item is listed by itself, not in the words that it lies in: a word of a header field; and the words of
+    plain models in scripts without spaces, which are two letters each."""
+    return item.block == "headers" or (item.block == "words" and len(item.spellings[0]) == 2)
+
+
+def kind_of(value: Any) -> str:
+    """The kind of an item with this value; a number says how often a word occurs."""
+    return "word" if isinstance(value, int | float) else str(value) or "part"
+
+
+def named_item(item: ItemEvidence) -> Item:
+    """An item as it is listed: its name, its kind, and its evidence."""
+    block = item.block
+    names = [item_name("pairs" if block == "words" and len(parts) == 2 else block, parts) for parts in item.spellings]
+    return " / ".join(names), ITEM_KINDS[block] if item.times is None else item.times, item.decibans

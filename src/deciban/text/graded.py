@@ -483,12 +483,11 @@ class Graded(Learner):
     # ------------------------------------------------------------------ explanations and samples
 
     def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
-        """One document's evidence for a class over another, item by item."""
-        del how
+        """One document's evidence for a class over another: `by` word, or by item."""
         text = row.string(0)
         (_, rows), *_ = numbered(Documents([text], row.lower), self.sums.lexicon, self.sums.blocks, 1)
         scores = self.pooled(self.evidence(rows), self.log_prior)[0]
-        return views.explain(self, text, rows, scores, target, against, row.lower)
+        return views.explain(self, text, rows, scores, target, against, row.lower, how.get("by", "column"))
 
     @property
     def stored_importance(self) -> Importance | None:

@@ -177,6 +177,14 @@ class Lexicon(Items):
         ends = np.append(0, np.cumsum(reached))[np.searchsorted(some, begin)]
         return self.repeats.add(words[which], level), ends
 
+    def runs_of(self, words: Iterable[str]) -> dict[str, list[str]]:
+        """The runs of characters of these words, which are added; a run that a word has twice is there twice."""
+        numbers = self.words.add(words)
+        self._spell()
+        ids, indptr = self.spelled
+        spelled = zip(self.words.strings(numbers), indptr[numbers], indptr[numbers + 1], strict=True)
+        return {word: self.characters.strings(ids[start:end]) for word, start, end in spelled}
+
     def _spell(self) -> None:
         """The runs of characters of every word that has none yet."""
         ids, indptr = self.spelled

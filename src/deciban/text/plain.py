@@ -25,6 +25,7 @@ from deciban.joint import Block, Joint, Model
 from deciban.learner import AS_LABELLED, Hidden, Learner, without_a_class
 from deciban.priors import Alpha
 from deciban.reading.labels import Labels
+from deciban.results.evidence import ABSENT
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.schema import Columns, Schema
 from deciban.text.documents import Texts
@@ -34,6 +35,7 @@ from deciban.text.items import ItemStream, interleaved
 from deciban.text.kept import NONE_KEPT, Kept
 from deciban.text.parallel import map_with_own_state
 from deciban.text.raw import Documents, Vocabulary
+from deciban.text.shares import ItemEvidence, TokensOfText
 from deciban.text.sums import GRAIN, check_known, check_same_hashing, check_same_rule
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
@@ -380,8 +382,8 @@ class Plain(Learner):
         return self.model.cached("named", make)  # type: ignore[no-any-return]  # what make gives
 
     def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
-        """One document's evidence for a class over another, word by word."""
-        del how
+        """One document's evidence for a class over another: `by` word, or by item."""
+        by = how.get("by", "column")
         text, lower, vocabulary = row.string(0), row.lower, Vocabulary()
         ids, _ = tokenized(self.rule.prepared(Documents([text], lower)), 0, 1, vocabulary, self.rule)
         strings = vocabulary.strings()
@@ -393,11 +395,18 @@ class Plain(Learner):
         known = numbers >= 0
         for word, name in zip(compress(strings, known), self.words.strings(numbers[known]), strict=True):
             meant.setdefault(name, []).append(word)
-        items = tuple((" / ".join(meant.get(name, [name])), value, db) for name, value, db in evidence.items)
-        present = {word: db for name, value, db in evidence.items if value for word in meant[name]}
-        neighbours = {tuple(self.rule.tokens(word, lower=False)): db for word, db in present.items()}
-        pairs = {tokens: db for tokens, db in neighbours.items() if len(tokens) == UNSPACED_WORD}
-        return with_text(replace(evidence, items=items), self.rule.located(text, lower), text, present, pairs)
+        items, others = [], []
+        for name, value, db in evidence.items:
+            if name in meant and value:
+                spellings = [tuple(self.rule.tokens(word, lower=False)) for word in meant[name]]
+                items.append(ItemEvidence("words", spellings, db, value))
+            else:
+                others.append((name, value, db))
+        absent = [db for _, value, db in others if value == 0]
+        if by == "column" and absent:  # Bernoulli's: every word that was learned has its say
+            others = [(name, value, db) for name, value, db in others if value != 0]
+            others.append((ABSENT, "", float(sum(absent))))
+        return with_text(evidence, text, TokensOfText.of(text, lower, self.rule), items, others, by)
 
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         return strongest(self.named(), target, most)

@@ -9,12 +9,13 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
-from deciban.results.evidence import Evidence
+from deciban.results.evidence import ABSENT, CORRECTION, Evidence
 from deciban.show import plain
-from deciban.text.evidence import ITEM_KINDS, TextEvidence, with_text
+from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.items import BLOCKS, Rows, item_name
+from deciban.text.items import BLOCKS, Rows
 from deciban.text.raw import Documents
+from deciban.text.shares import ItemEvidence, TokensOfText
 from deciban.text.sums import DAMPING, damped, narrowed
 from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
 from deciban.text.tokens import MIXED_SCRIPTS
@@ -96,34 +97,29 @@ def explain(
     target: int | None,
     against: int | None,
     lower: bool,
+    by: str,
 ) -> TextEvidence:
-    """One document's evidence for a class over another, item by item; without them, for the likeliest over the next."""
+    """One document's evidence for a class over another, by word or by item; without them, for the likeliest over the
+    next."""
     target, against = compared_classes(log_joint, model.classes, target, against)
     offsets, prior = model.effective_choice.pool.offsets, model.log_prior
-    items = [("(correction of the prior)", "", float((offsets[target] - offsets[against]) * DECIBANS))]
+    others = [(CORRECTION, "", float((offsets[target] - offsets[against]) * DECIBANS))]
     common, absent = common_item_log_odds(model, rows, target, against)
     if absent:
-        items.append(("(common words that are absent)", "", absent * DECIBANS))
-    document = Documents([text], lower)
-    words: dict[str, float] = {}
-    pairs: dict[tuple[str, ...], float] = {}
+        others.append((ABSENT, "", absent * DECIBANS))
+    document, items = Documents([text], lower), []
     for block in model.sums.blocks:
         which, log_odds = item_log_odds(model, block, rows[block], target, against)
         log_odds = log_odds + [common.get((block, item), 0.0) for item in which.tolist()]
         spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), document)
-        for several, db in zip(spellings, (log_odds * DECIBANS).tolist(), strict=True):
-            items.append((" / ".join(item_name(block, parts) for parts in several), ITEM_KINDS[block], db))
-            if block == "words":
-                words |= {word: db for (word,) in several}
-            elif block == "pairs":
-                pairs |= dict.fromkeys(several, db)
-    items.sort(key=lambda item: -abs(item[2]))
+        decibans = (log_odds * DECIBANS).tolist()
+        items += [ItemEvidence(block, several, db) for several, db in zip(spellings, decibans, strict=True)]
     same = prior[target] == prior[against]  # both may be ruled out
     odds = 0.0 if same else float((prior[target] - prior[against]) * DECIBANS)
     probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
     labels = model.classes
-    evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, tuple(items), probability)
-    return with_text(evidence, model.rule.located(text, lower), text, words, pairs)
+    evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
+    return with_text(evidence, text, TokensOfText.of(text, lower, model.rule), items, others, by)
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:

@@ -91,9 +91,10 @@ class Expert(ABC):
         """Which of the columns of text it reads, if it reads that one alone."""
         return None
 
-    def items(self, rows: EncodedRows, target: int, against: int) -> list[tuple[str, float]] | None:
-        """For an expert of parts of a column, such as words: the evidence of each part of one row, in decibans."""
-        del rows, target, against
+    def items(self, rows: EncodedRows, target: int, against: int, by: str) -> list[tuple[str, float]] | None:
+        """For an expert of parts of a column, such as words: the evidence of each part of one row, in decibans; `by`
+        item, the finest parts."""
+        del rows, target, against, by
         return None
 
     def fits(self, weight: Floats) -> bool:

@@ -101,8 +101,8 @@ class Words(Expert):
         del unlearned  # its items are all that there are, and not chosen
         return np.zeros((*rows.codes.shape, self.k)), self.evidence(rows)
 
-    def items(self, rows: EncodedRows, target: int, against: int) -> list[tuple[str, float]]:
-        items = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against).items
+    def items(self, rows: EncodedRows, target: int, against: int, by: str) -> list[tuple[str, float]]:
+        items = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against, by=by).items
         return [(f"{self.column}: {name}", db) for name, _, db in items]
 
     def fits(self, weight: Floats) -> bool:
