@@ -36,19 +36,8 @@ from deciban.report import N_STEPS, page
 
 VOID = {"meta", "link", "br"}
 SECTIONS = [
-    *(
-        "goodness",
-        "importance",
-        "confusions",
-        "calibration",
-        "data",
-        "laws",
-        "evidence",
-        "example",
-        "mistakes",
-        "untypical",
-    ),
-    *("curve", "boundary", "decibans", "origin"),
+    *("goodness", "importance", "confusions", "calibration", "thresholds", "data", "laws", "evidence", "example"),
+    *("mistakes", "untypical", "curve", "boundary", "decibans", "origin"),
 ]
 ELEMENTS = {
     *("html", "head", "meta", "link", "title", "style", "body", "header", "main", "section", "nav", "div", "p", "span"),
@@ -94,9 +83,11 @@ class Reader(HTMLParser):
 
 def test_every_section_is_there_in_order(table_page):
     parsed = Reader(table_page)
-    assert [value for tag, name, value in parsed.attributes if (tag, name) == ("section", "id")] == SECTIONS
+    there = [key for key in SECTIONS if key != "boundary"]
+    assert [value for tag, name, value in parsed.attributes if (tag, name) == ("section", "id")] == there
     links = [value for tag, name, value in parsed.attributes if (tag, name) == ("a", "href")]
-    assert links == [f"#{key}" for key in SECTIONS]
+    assert links == [f"#{key}" for key in there]
+    assert "Not on this page: Where it draws the line (" in parsed.text("origin")
 
 
 PAGES = ["table_page", "plane_page", "hostile_page", "text_page"]
@@ -186,15 +177,15 @@ def test_the_numbers_are_those_of_the_model():
     assert f"P({why.target}) = {judged.proba[row].max():.4f}" in parsed.text("example"), "and without itself"
     least = int(np.argmin(model.score_samples(table)))
     assert parsed.text("untypical").split("its rarest values")[1].startswith(f"{least + 1}{y[least]}")
-    assert parsed.text("curve").endswith("Left out: it was not asked for.")
+    assert "Would more rows help? (it was not asked for)" in parsed.text("origin")
+    assert "curve" not in parsed.text_by_section
 
 
 def test_new_rows_are_judged_as_new(plane_page):
     parsed = Reader(plane_page)
     assert "taken to be new to it" in parsed.text("")
-    assert "Left out: there is" not in parsed.text("example")
     assert "width" in parsed.text("data")
-    assert "ROC and precision–recall curves are for two classes" in parsed.text("calibration")
+    assert "ROC" not in parsed.text("calibration")
     assert plane_page.count(" region") >= 3, "each class has a region"
 
 
@@ -204,7 +195,7 @@ def test_columns_are_shown_with_their_kind(table_page):
     for word in ("number", "category", "text", "identifier", "constant", "every value is the same"):
         assert word in text
     assert "Columns that are left out" in text
-    assert "From left to right: " in text
+    assert re.search(r"red.*\d%", text), "bars have the names of their categories"
 
 
 def test_the_learning_curve_beats_the_class_shares(table_page):
@@ -232,7 +223,9 @@ def test_without_rows_the_stored_figures_are_shown():
     assert f"{summary.accuracy:.1%}" in parsed.text("goodness")
     assert f"{summary.loss:.4g}" in parsed.text("goodness")
     for section in ("confusions", "calibration", "example", "mistakes", "untypical", "curve", "boundary"):
-        assert "Left out: " in parsed.text(section)
+        assert section not in parsed.text_by_section
+    assert "Left out: " not in parsed.text("origin")
+    assert parsed.text("origin").count("(no rows were given)") == 2
     assert "size" in parsed.text("data")
 
 
@@ -240,7 +233,7 @@ def test_without_labels_nothing_is_judged():
     table, y = mixed_table()
     parsed = Reader(page(Classifier(n_jobs=1).fit(table, y), table))
     assert "The rows have no labels" in parsed.text("goodness")
-    assert "Left out: there are no rows with labels" in parsed.text("mistakes")
+    assert "Its worst mistakes (there are no rows with labels)" in parsed.text("origin")
     assert "P(" in parsed.text("example")
     assert "its rarest values" in parsed.text("untypical")
 
@@ -308,7 +301,7 @@ def test_a_filter_of_mail_has_a_page():
     model = SpamFilter().train(spam, "spam").train(ham, "ham")
     parsed = Reader(page(model, spam + ham, ["spam"] * 30 + ["ham"] * 30, learned=True, curve=False))
     assert "P(" in parsed.text("example")
-    assert "Left out: SpamFilter says how likely a class is" in parsed.text("untypical")
+    assert "Least typical rows (SpamFilter has probabilities of classes" in parsed.text("origin")
 
 
 def test_a_saved_model_that_only_answers_has_a_page(tmp_path):
@@ -316,7 +309,7 @@ def test_a_saved_model_that_only_answers_has_a_page(tmp_path):
     Classifier(n_jobs=1).fit(table, y).save(tmp_path / "small.deciban")
     parsed = Reader(page(read(tmp_path / "small.deciban"), table, y))
     assert "Classifier of 2 classes" in parsed.text("")
-    assert "this model answers, but does not learn" in parsed.text("curve")
+    assert "this model answers, but does not learn" in parsed.text("origin")
 
 
 @pytest.mark.slow_where(r"target|dict")
@@ -362,10 +355,11 @@ def test_a_thousand_classes_fit_on_a_page():
     X = np.column_stack([y + 0.3 * rng.normal(size=2000), rng.normal(size=2000)])
     written = page(GaussianNB().fit(X, y), X, y)
     parsed = Reader(written)
-    assert len(written) < 300_000
-    assert "The 20 largest of 1,000 classes" in parsed.text("goodness")
-    assert "Left out: there are too few rows of each class" in parsed.text("curve")
-    assert "Left out: there are 1,000 classes" in parsed.text("evidence")
+    assert len(written) < 500_000
+    listed = re.findall(r'<th scope="row"><bdi>(\d+)</bdi>', written.split('id="confusions"')[0])
+    assert sorted(map(int, listed)) == list(range(1000)), "every class is in the table"
+    assert "there are too few rows of each class" in parsed.text("origin")
+    assert "there are 1,000 classes" in parsed.text("origin")
 
 
 def test_five_hundred_columns_fit_on_a_page():
@@ -428,3 +422,77 @@ def test_the_curve_has_fewer_draws_of_many_rows():
     X = rng.normal(size=(2000, 2)) + y[:, None]
     text = Reader(page(GaussianNB().fit(X, y), X, y)).text("curve")
     assert "the band is one standard error of 2 to 3 draws" in text
+
+
+# ------------------------------ thresholds, mistakes, large matrices
+
+
+def noisy(n=400, k=2):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, k, n)
+    return rng.normal(size=(n, 2)) + 0.8 * y[:, None], np.array(["no", "yes", "perhaps"])[y]
+
+
+def counted(proba, is_positive, threshold):
+    """False positives and false negatives, counted one by one."""
+    predicted = proba >= threshold
+    return int((predicted & ~is_positive).sum()), int((~predicted & is_positive).sum())
+
+
+@pytest.mark.parametrize(("positive", "costs"), [(None, None), ("no", (1, 4)), ("yes", (3, 1))])
+def test_what_each_threshold_costs(positive, costs):
+    X, y = noisy()
+    model = GaussianNB().fit(X, y)
+    text = Reader(page(model, X, y, curve=False, positive=positive, costs=costs)).text("thresholds")
+    own = positive or "yes"
+    proba, is_positive = model.predict_proba(X)[:, model.classes_.tolist().index(own)], y == own
+    a, b = costs or (1, 1)
+    assert f"A row counts as {own}" in text
+    for threshold in (0.1, 0.25, 0.5, 0.75, 0.9, a / (a + b)):
+        false, missed = counted(proba, is_positive, threshold)
+        called = int((proba >= threshold).sum())
+        precision, recall = (called - false) / called, 1 - missed / is_positive.sum()
+        line = rf"{threshold:.2g}(?: \(cheapest\))?{called}{false}{missed}{precision:.1%}{recall:.1%}"
+        line += f"{a * false + b * missed:g}" if costs else ""
+        assert re.search(line, text.replace(",", "")), line
+    every = [counted(proba, is_positive, t) for t in np.linspace(0, 1, 201)]
+    lowest = min(a * false + b * missed for false, missed in every)
+    assert re.search(rf"costs least, {lowest:g}\.|costs {lowest:g}, and no other costs less", text)
+
+
+def test_thresholds_of_one_class_against_all_others():
+    X, y = noisy(k=3)
+    model = GaussianNB().fit(X, y)
+    assert "thresholds" not in Reader(page(model, X, y, curve=False)).text_by_section
+    assert "A row counts as perhaps" in Reader(page(model, X, y, curve=False, positive="perhaps")).text("thresholds")
+    with pytest.raises(DecibanError, match="'perhapps'.*did you mean 'perhaps'"):
+        page(model, X, y, positive="perhapps")
+    for wrong in ((1,), (1, -1), (0, 0), (1, float("inf"))):
+        with pytest.raises(DecibanError, match="false positive"):
+            page(model, X, y, costs=wrong)
+
+
+def test_the_row_is_beside_its_mistake():
+    table, y = mixed_table()
+    model = Classifier(n_jobs=1).fit(table, y)
+    written = page(model, table, y, learned=True, curve=False)
+    judged = model.leave_one_out(table, y)
+    wrong = np.flatnonzero(~judged.right)
+    worst = int(wrong[np.argmax(judged.log_losses[wrong])])
+    first = Reader(written).text("mistakes").split("Row ")[1]
+    assert f"colour = {table['colour'][worst] or 'missing'}" in first
+    cases = written.split('id="mistakes"')[1].split('class="case"')[1]
+    assert 1 <= cases.count('<li><mark class="') <= 3, "the strongest columns are marked"
+
+
+def test_a_large_confusion_matrix_has_counts():
+    rng = np.random.default_rng(0)
+    y = np.arange(900) % 30
+    X = np.column_stack([y + 0.6 * rng.normal(size=900), rng.normal(size=900)])
+    model = GaussianNB().fit(X, y)
+    written = page(model, X, y, curve=False)
+    cells = re.findall(r'<td class="(?:right|wrong)"[^>]*><b>([\d,]*)</b>', written)
+    confusion = np.array([int(cell or 0) for cell in cells]).reshape(30, 30)
+    expected = np.zeros((30, 30), dtype=int)
+    np.add.at(expected, (y, model.predict(X)), 1)
+    np.testing.assert_array_equal(confusion, expected)

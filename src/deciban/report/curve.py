@@ -11,7 +11,7 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.reading.given import Rows
-from deciban.report.markup import Markup, count, figure, number, paragraph, percent, pluralize, table, tag
+from deciban.report.markup import LeftOut, Markup, count, figure, number, paragraph, percent, pluralize, table, tag
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
 from deciban.results.comparison import (
@@ -53,31 +53,27 @@ class ClassShares:
 def curve_section(material: Material, requested: bool) -> list[Markup]:
     """A learning curve on some of the rows, or why there is none."""
     if not requested:
-        return [left_out("it was not asked for")]
+        return [LeftOut("it was not asked for")]
     if material.rows is None or material.labels is None or material.judged is None:
-        return [left_out("there are no rows with labels")]
+        return [LeftOut("there are no rows with labels")]
     if not hasattr(material.model, "get_params"):
-        return [left_out("this model answers, but does not learn")]
+        return [LeftOut("this model answers, but does not learn")]
     truth, k = material.judged.truth, len(material.judged.classes)
     rows = sample_rows(truth, k)
     present = len(np.unique(truth[rows]))
     if present < 2 or len(rows) < max(MIN_ROWS_OF_CURVE, 6 * present):
         available = f"{pluralize(len(rows), 'row')} of {pluralize(present, 'class', 'classes')} that have three or more"
-        return [left_out(f"there are too few rows of each class ({available})")]
+        return [LeftOut(f"there are too few rows of each class ({available})")]
     labels = np.array([material.labels[i] for i in rows])
     try:
         comparison, note = learning_curve(material.model, Rows.of(material.rows.take(rows)), labels, present)
     except ValueError as error:  # such as a prior for classes that are not among these rows
-        return [left_out(f"the model could not learn from some of the rows ({error})")]
+        return [LeftOut(f"the model could not learn from some of the rows ({error})")]
     if comparison is None:
-        return [left_out(note)]
+        return [LeftOut(note)]
     if len(rows) < material.size:
         note += f" Drawn on {count(len(rows))} of the {count(material.size)} rows."
     return curve_markup(comparison, note)
-
-
-def left_out(why: str) -> Markup:
-    return paragraph(f"Left out: {why}.", class_="note")
 
 
 def sample_rows(truth: Array, k: int) -> Array:

@@ -18,7 +18,6 @@ from deciban.report.markup import (
     data,
     heading,
     joined,
-    listed,
     paragraph,
     percent,
     pluralize,
@@ -26,7 +25,7 @@ from deciban.report.markup import (
     tag,
 )
 from deciban.report.rows import Material, ReadColumn, known_kinds
-from deciban.report.svg import bar, histograms
+from deciban.report.svg import bar, category_bars, histograms, legend_mark
 from deciban.show import plain
 
 MAX_CLASSES_LISTED = 12  # more are summed up in one line
@@ -34,7 +33,7 @@ MAX_CLASSES_DRAWN = 4  # in the picture of a column
 MAX_PICTURES = 24  # one per column
 MAX_COLUMNS_LISTED = 100  # without a picture
 N_BINS = 18  # of a picture
-MAX_BARS_NAMED = 6  # the most frequent
+MAX_CATEGORIES_DRAWN = 6  # the most frequent
 TAIL_SHARE = 0.01  # of the values on either side go into the first and last bar
 
 
@@ -42,7 +41,7 @@ def data_section(material: Material) -> list[Markup]:
     """The data: the rows given, or what the model remembers of its training rows."""
     read_columns = material.read_columns
     out = [paragraph(*overview(material, read_columns))]
-    shares = class_share_table(material)
+    shares = class_share_table(material) if material.judged is None else None  # else they are listed above
     if shares is not None:
         out += [heading("Classes"), shares]
     if read_columns:
@@ -92,11 +91,7 @@ def classes_of(material: Material) -> str:
 
 def class_share_table(material: Material) -> Markup | None:
     """How many rows each class has."""
-    if material.judged is not None:
-        classes = material.judged.classes
-        rows = np.bincount(material.judged.truth, minlength=len(classes)).astype(float)
-    else:
-        classes, rows = material.classes, np.asarray(getattr(material.model, "class_count_", ()), dtype=float)
+    classes, rows = material.classes, np.asarray(getattr(material.model, "class_count_", ()), dtype=float)
     if len(rows) != len(classes) or not rows.sum():
         return None
     order = np.argsort(-rows, kind="stable")
@@ -146,7 +141,8 @@ def classes_drawn(material: Material) -> tuple[list[Array], list[str], list[Any]
     groups = [np.flatnonzero(truth == c) for c in sorted(largest)]
     names = [str(plain(classes[c])) for c in sorted(largest)]
     grouping = "class" if len(largest) == np.count_nonzero(class_counts) else f"of the {len(largest)} largest classes"
-    return groups, names, [f"How the values of each column are spread, by {grouping}: the taller a bar, the more rows."]
+    key: list[Any] = [tag("span", legend_mark(c), " ", data(name, 40), class_="key") for c, name in enumerate(names)]
+    return groups, names, [f"How the values of each column are spread, by {grouping}. ", *key]
 
 
 def column_card(col: ReadColumn, groups: Sequence[Array], names: Sequence[str]) -> Markup:
@@ -154,24 +150,13 @@ def column_card(col: ReadColumn, groups: Sequence[Array], names: Sequence[str]) 
     n = len(col.column)
     missing_note = f" {percent(col.missing / n)} missing." if col.missing and n else ""
     note = tag("p", tag("span", col.kind, class_="kind"), f" {col.why}.{missing_note}", class_="note")
-    return tag(
-        "div", tag("h4", data(col.name, 60)), note, column_histograms(col, groups, names), bar_names(col), class_="card"
-    )
-
-
-def bar_names(col: ReadColumn) -> Markup | None:
-    """The names of the bars of a categorical column, the most frequent first."""
-    column = col.column
-    if not isinstance(column, Levels) or col.kind == "text":
-        return None
-    level_counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-    order = [c for c in np.argsort(-level_counts, kind="stable").tolist() if level_counts[c]]
-    named = listed([column.levels[c] for c in order], MAX_BARS_NAMED)
-    return tag("p", "From left to right: ", named, class_="note") if order else None
+    return tag("div", tag("h4", data(col.name, 60)), note, column_histograms(col, groups, names), class_="card")
 
 
 def column_histograms(col: ReadColumn, groups: Sequence[Array], names: Sequence[str]) -> Markup | None:
     """Histograms of a column, one per class."""
+    if isinstance(col.column, Levels) and col.kind != "text":
+        return category_shares(col, col.column, groups, names)
     codes, bins, ends = bin_column(col)
     if not bins:
         return None
@@ -186,6 +171,26 @@ def column_histograms(col: ReadColumn, groups: Sequence[Array], names: Sequence[
     return histograms(shares, names, ends, f"{cut(col.name, 60)} by class", description)
 
 
+def category_shares(col: ReadColumn, column: Levels, groups: Sequence[Array], names: Sequence[str]) -> Markup | None:
+    """The share of each category, by class: the most frequent ones, and the others summed up."""
+    level_counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
+    order = [c for c in np.argsort(-level_counts, kind="stable").tolist() if level_counts[c]]
+    if not order:
+        return None
+    most = MAX_CATEGORIES_DRAWN if len(order) > MAX_CATEGORIES_DRAWN + 1 else len(order)
+    place = np.full(len(column.levels) + 1, -1)
+    place[order] = np.minimum(np.arange(len(order)), most)
+    labels = [str(column.levels[c]) for c in order[:most]]
+    labels += [f"{count(len(order) - most)} more"] if len(order) > most else []
+    shares = np.zeros((len(groups), len(labels)))
+    for c, rows in enumerate(groups):
+        bars = place[column.codes[rows]]
+        bar_counts = np.bincount(bars[bars >= 0], minlength=len(labels))
+        shares[c] = bar_counts / max(1, bar_counts.sum())
+    about = f"Shares of the rows of {', '.join(cut(name, 40) for name in names)} in each category"
+    return category_bars(shares, labels, f"{cut(col.name, 60)} by class", about)
+
+
 def bin_column(col: ReadColumn) -> tuple[Array, int, tuple[str, str]]:
     """The bar index of each value (−1 if missing), the number of bars, and the labels at both ends."""
     column = col.column
@@ -194,12 +199,7 @@ def bin_column(col: ReadColumn) -> tuple[Array, int, tuple[str, str]]:
         column = Numbers(np.where(column.missing, np.nan, words), whole=True)
         codes, bins, (low, high) = bin_column(ReadColumn(col.name, "count", col.why, column))
         return codes, bins, (f"{low} words", f"{high}")
-    if isinstance(column, Levels):
-        level_counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-        order = [c for c in np.argsort(-level_counts, kind="stable").tolist() if level_counts[c]]
-        bar_of_level = np.full(len(column.levels) + 1, -1)
-        bar_of_level[order] = np.minimum(np.arange(len(order)), N_BINS - 1)
-        return bar_of_level[column.codes], min(len(order), N_BINS), ("", "")
+    assert isinstance(column, Numbers)  # categories have bars of their own
     return bin_numbers(column)
 
 

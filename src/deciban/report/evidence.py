@@ -11,6 +11,7 @@ import numpy as np
 from deciban.bayes import DECIBANS
 from deciban.reading.columns import Levels
 from deciban.report.markup import (
+    LeftOut,
     Markup,
     columns,
     count,
@@ -37,10 +38,12 @@ MAX_CLASSES_SHOWN = 6  # the largest
 MAX_CLASSES = 200  # for more, computing it takes longer than the rest of the page
 MAX_ITEMS = 6  # per class
 MAX_STEPS = 10  # of the example, besides the prior and the rest
-MAX_STEPS_OF_SEVERAL = 6  # of each mistake
+MAX_STEPS_OF_SEVERAL = 4  # of each mistake
 MAX_ROWS_SHOWN = 5  # mistakes, and untypical rows
 MAX_RARE_VALUES = 6  # of an untypical row
 MAX_TEXT_CHARACTERS = 700  # of the example
+MAX_VALUES_SHOWN, MAX_VALUES_MARKED = 40, 3  # of a row
+MAX_VALUE_CHARACTERS = 160  # of a value of a row
 
 
 def strongest_section(material: Material, importance: Importance | None) -> list[Markup]:
@@ -49,9 +52,9 @@ def strongest_section(material: Material, importance: Importance | None) -> list
     k = len(material.classes)
     if top_evidence is None or k < 2:
         why = "there is only one class" if k < 2 else "this model has none to show"
-        return [paragraph(f"Left out: {why}.", class_="note")]
+        return [LeftOut(why)]
     if k > MAX_CLASSES:
-        return [paragraph(f"Left out: there are {count(k)} classes. top_evidence() lists it for each.", class_="note")]
+        return [LeftOut(f"there are {count(k)} classes; top_evidence() lists it for each")]
     by_class: dict[Any, list[tuple[Any, float, int | None]]] = {}
     if importance is not None:
         for label in dict.fromkeys((*importance.classes, *importance.sides)):
@@ -101,10 +104,10 @@ def evidence_bars(items: Sequence[tuple[Any, float, int | None]], top: float, la
 def example_section(material: Material) -> list[Markup]:
     """One row in full: its probability and the evidence behind it."""
     if material.rows is None or material.size == 0:
-        return [paragraph("Left out: no rows were given.", class_="note")]
+        return [LeftOut("no rows were given")]
     i, judged = typical_row(material), material.judged
     if len(material.classes) < 2:
-        return [paragraph("Left out: there is only one class.", class_="note")]
+        return [LeftOut("there is only one class")]
     prediction = plain(material.classes[int(np.argmax(material.model.predict_log_proba(material.row(i))[0]))])
     why = material.explain(i, target=prediction)
     sentence: list[Any] = [
@@ -121,7 +124,8 @@ def example_section(material: Material) -> list[Markup]:
         evidence_table(why, MAX_STEPS),
         paragraph(
             "The prior odds, before the row is looked at, and the evidence of each part of it add up to the total, and "
-            "the total is the odds: 10 dB is ten to one.",
+            "the total is the odds: 10 dB is ten to one. ",
+            *(f"{meaning[:1].upper()}{meaning[1:]} " for meaning in why.meanings()),
             class_="note",
         ),
         *marked_text(why),
@@ -169,17 +173,17 @@ def evidence_table(why: Evidence, max_items: int) -> Markup:
     if rest:
         rest_total = float(sum(db for _, _, db in rest))
         lines.append((f"{count(len(rest))} more", "", 0.0 if math.isnan(rest_total) else rest_total))
-    lines.append(("total", "", why.total))
     longest = max((abs(db) for *_, db in lines if math.isfinite(db)), default=0.0) or 1.0
-    cells = [
+    cells: list[tuple[Any, ...]] = [
         (
             data(name, 60),
-            value_markup(value),
+            value_markup(why, value),
             decibans(db),
             signed_bar(db / longest if math.isfinite(db) else math.copysign(1.0, db)),
         )
         for name, value, db in lines
     ]
+    cells.append(("total", "", decibans(why.total), ""))
     head = (
         "evidence",
         "value",
@@ -190,11 +194,11 @@ def evidence_table(why: Evidence, max_items: int) -> Markup:
     return table(head, cells, caption, "bars evidence")
 
 
-def value_markup(value: Any) -> Any:
-    value = plain(value)
-    if isinstance(value, float):
+def value_markup(why: Evidence, value: Any) -> Any:
+    if isinstance(plain(value), float) and not isinstance(why, TextEvidence):
         return tag("span", number(value))
-    return data(value, 40) if str(value) else ""
+    shown = why.shown_value(value)
+    return data(shown, 40) if shown else ""
 
 
 def marked_text(why: Evidence, max_characters: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
@@ -250,7 +254,7 @@ def mistakes_section(material: Material) -> list[Markup]:
     """The mistakes with the highest log loss, each with its evidence."""
     judged = material.judged
     if judged is None or not len(judged.truth):
-        return [paragraph("Left out: there are no rows with labels.", class_="note")]
+        return [LeftOut("there are no rows with labels")]
     wrong = np.flatnonzero(~judged.right)
     if not len(wrong):
         return [paragraph("There are none: every row was predicted right.")]
@@ -291,11 +295,31 @@ def mistakes_section(material: Material) -> list[Markup]:
         block: list[Any] = [title, about]
         if truth in known and truth != prediction:
             why = material.explain(i, target=prediction, against=truth)
-            block += [evidence_table(why, MAX_STEPS_OF_SEVERAL), *marked_text(why, 300)]
+            block += [evidence_table(why, MAX_STEPS_OF_SEVERAL), *marked_text(why, 300), *row_values(material, i, why)]
         else:
-            block.append(paragraph("The model does not know this class.", class_="note"))
+            block += [paragraph("The model does not know this class.", class_="note"), *row_values(material, i)]
         out.append(tag("div", *block, class_="case"))
     return out
+
+
+def row_values(material: Material, i: int, why: Evidence | None = None) -> list[Markup]:
+    """A row's values, in the order of the columns; those with the strongest evidence are marked."""
+    evidence: dict[str, float] = {}
+    for name, _, db in () if why is None else why.items:
+        for col in material.read_columns:
+            if name == col.name or name.startswith((f"{col.name}: ", f"{col.name} given ")):
+                evidence[col.name] = evidence.get(col.name, 0.0) + db
+    strongest = sorted((name for name, db in evidence.items() if abs(db) >= WEAK), key=lambda n: -abs(evidence[n]))
+    parts = []
+    for col in material.read_columns[:MAX_VALUES_SHOWN]:
+        shown = joined([data(col.name, 30), " = ", data(shown_value(col.column, i), MAX_VALUE_CHARACTERS)])
+        if col.name in strongest[:MAX_VALUES_MARKED]:
+            db = evidence[col.name]
+            shown = tag("mark", shown, class_="pro" if db > 0 else "con", title=f"{decibans(db)} dB")
+        parts.append(tag("li", shown))
+    more = len(material.read_columns) - MAX_VALUES_SHOWN
+    parts += [tag("li", f"and {count(more)} more")] if more > 0 else []
+    return [tag("ul", *parts, class_="values row")] if parts else []
 
 
 # ------------------------------------------------------------------ least typical rows
@@ -304,15 +328,10 @@ def mistakes_section(material: Material) -> list[Markup]:
 def untypical_section(material: Material) -> list[Markup]:
     """Rows with the lowest p(x)."""
     if material.rows is None or material.size == 0:
-        return [paragraph("Left out: no rows were given.", class_="note")]
+        return [LeftOut("no rows were given")]
     score_samples = getattr(material.model, "score_samples", None)
     if score_samples is None:
-        return [
-            paragraph(
-                f"Left out: {material.name} says how likely a class is given a row, and not how likely the row is.",
-                class_="note",
-            )
-        ]
+        return [LeftOut(f"{material.name} has probabilities of classes, and none of rows")]
     log_density = np.asarray(score_samples(material.rows.X), dtype=np.float64) * DECIBANS
     deficit = np.median(log_density) - log_density
     order = np.argsort(log_density, kind="stable")[:MAX_ROWS_SHOWN]

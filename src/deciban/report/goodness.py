@@ -11,6 +11,7 @@ from deciban.bayes import DECIBANS
 from deciban.corollaries.conformal import judged_sets
 from deciban.report.chosen import summary_of
 from deciban.report.markup import (
+    LeftOut,
     Markup,
     columns,
     count,
@@ -27,14 +28,15 @@ from deciban.report.markup import (
     tag,
 )
 from deciban.report.rows import Material
-from deciban.report.svg import Plane, heat_map, thinned
+from deciban.report.svg import Plane, thinned
 from deciban.results.evaluation import Evaluation, Judged
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import plain
 
-MAX_CLASSES_WRITTEN = 12  # in a confusion matrix of numbers
-MAX_CLASSES_DRAWN = 60  # in a confusion matrix of shades
-MAX_CLASSES_LISTED = 20  # in the table of precision and recall
+MAX_CLASSES_IN_MATRIX = 100  # more make the page too large; the most confused are listed
+MAX_CLASSES_WITH_SHARES = 12  # in the matrix: with more, cells have counts alone, and it scrolls
+MAX_PAIRS_SHOWN = 6  # of most confused classes
+MAX_CLASSES_WITHOUT_SCROLLING = 20  # in the table of precision and recall
 SMALL_CALIBRATION_ERROR = 0.03  # below this, an error is called small
 SET_COVERAGE = 0.9  # of the prediction sets
 # How rows that the model has learned were judged.
@@ -126,12 +128,7 @@ def goodness_section(material: Material) -> list[Markup]:
             )
         )
     out.append(measure_table(judged, material.model))
-    out += [heading("Class by class"), class_table(judged)]
-    if len(judged.per_class.rows) > MAX_CLASSES_LISTED:
-        out.append(
-            paragraph(f"The {MAX_CLASSES_LISTED} largest of {count(len(judged.classes))} classes.", class_="note")
-        )
-    return out
+    return [*out, heading("Class by class"), class_table(judged)]
 
 
 def summary_paragraphs(material: Material) -> list[Markup]:
@@ -263,14 +260,15 @@ def log_loss_lines(judged: Judged) -> list[tuple[Any, ...]]:
 
 
 def class_table(judged: Judged) -> Markup:
-    """Precision and recall, the largest classes first."""
-    rows = sorted(judged.per_class.rows, key=lambda row: -row[1])[:MAX_CLASSES_LISTED]
+    """How many rows each class has, precision and recall, the largest classes first; many classes scroll."""
+    rows = sorted(judged.per_class.rows, key=lambda row: -row[1])
+    total = sum(n for _, n, *_ in rows) or 1.0
     lines = [
-        (data(name, 60), count(n), percent(precision), percent(recall), number(f1, 3))
+        (data(name, 60), count(n), percent(n / total), percent(precision), percent(recall), number(f1, 3))
         for name, n, precision, recall, f1 in rows
     ]
-    head = ("class", "rows", "right when said (precision)", "found (recall)", "F1")
-    return table(head, lines, "Class by class")
+    head = ("class", "rows", "share", "precision", "recall", "F1")
+    return table(head, lines, "Class by class", tall=len(rows) > MAX_CLASSES_WITHOUT_SCROLLING)
 
 
 # ------------------------------------------------------------------ confusions
@@ -280,28 +278,15 @@ def confusion_section(material: Material) -> list[Markup]:
     """The confusion matrix."""
     judged = material.judged
     if judged is None or not judged.judged:
-        return [paragraph("Left out: there are no rows with labels.", class_="note")]
+        return [LeftOut("there are no rows with labels")]
     k = len(judged.classes)
     out = []
-    if k <= MAX_CLASSES_WRITTEN:
+    if k <= MAX_CLASSES_IN_MATRIX:
         out += [
             paragraph("Each line is a class, and says what its rows are taken for. Mistakes are off the diagonal."),
             confusion_table(judged),
         ]
-    elif k <= MAX_CLASSES_DRAWN:
-        total = judged.confusion.sum(axis=1, keepdims=True)
-        shares = judged.confusion / np.where(total > 0, total, 1.0)
-        names = [str(plain(name)) for name in judged.classes]
-        drawn = heat_map(
-            shares,
-            names,
-            "Confusions",
-            f"A matrix of {k} by {k} classes; the stronger the colour, the larger the share of a class",
-        )
-        out.append(
-            figure(drawn, "Each line is a class; blue is right, orange wrong. The stronger, the more of its rows.")
-        )
-    pairs = judged.most_confused().rows
+    pairs = judged.most_confused().rows[:MAX_PAIRS_SHOWN]
     if k > 2 and pairs:
         lines = [(data(a, 40), data(b, 40), count(n), percent(share)) for a, b, n, share in pairs]
         out += [heading("Most confused"), table(("class", "taken for", "rows", "of the class"), lines, "Most confused")]
@@ -311,10 +296,10 @@ def confusion_section(material: Material) -> list[Markup]:
 
 
 def confusion_table(judged: Judged) -> Markup:
-    """The confusion matrix as numbers in shaded cells."""
+    """The confusion matrix as numbers in shaded cells; of many classes, counts in small ones that scroll."""
     confusion = judged.confusion
-    total = confusion.sum(axis=1)
-    names = [data(plain(name), 24) for name in judged.classes]
+    total, small = confusion.sum(axis=1), len(confusion) > MAX_CLASSES_WITH_SHARES
+    names = [data(plain(name), 12 if small else 24) for name in judged.classes]
     head = tag(
         "tr",
         tag("th", tag("span", "prediction →"), tag("span", "truth ↓")),
@@ -326,29 +311,33 @@ def confusion_table(judged: Judged) -> Markup:
         for j, n in enumerate(confusion[i].tolist()):
             share = n / total[i] if total[i] else 0.0
             what = "right" if i == j else "wrong"
-            shade = f"--shade:{100 * share:.0f}%" if n else None
-            content = (tag("b", count(n)), tag("span", percent(share, 0))) if n else (tag("b", "·"),)
+            shade = f"--shade:{100 * (share if i == j else math.sqrt(share)):.0f}%" if n else None  # few, but visible
+            shown_share = None if small else tag("span", percent(share, 0))
+            content = (tag("b", count(n)), shown_share) if n else (tag("b", "" if small else "·"),)
             cells.append(tag("td", *content, class_=what, style=shade))
         body.append(tag("tr", tag("th", name, scope="row"), *cells))
-    inner = tag("table", tag("caption", "Confusions"), tag("thead", head), tag("tbody", *body), class_="confusion")
-    return tag("div", inner, class_="scroll", tabindex="0", role="region", aria_label="Confusions")
+    inner = tag(
+        "table",
+        tag("caption", "Confusions"),
+        tag("thead", head),
+        tag("tbody", *body),
+        class_="confusion small" if small else "confusion",
+    )
+    return tag(
+        "div", inner, class_="scroll tall" if small else "scroll", tabindex="0", role="region", aria_label="Confusions"
+    )
 
 
 # ------------------------------------------------------------------ curves
 
 
 def calibration_section(material: Material) -> list[Markup]:
-    """Calibration; and for two classes, ROC and precision–recall curves."""
+    """Calibration; and for two classes, the ROC curve."""
     judged = material.judged
     if judged is None or not judged.judged:
-        return [paragraph("Left out: there are no rows with labels.", class_="note")]
+        return [LeftOut("there are no rows with labels")]
     of_two = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
-    out = [columns(reliability_figure(judged), reliability_table(judged), class_="pair")]
-    curves = two_class_figures(of_two)
-    out += [columns(*curves, class_="pair")] if curves else []
-    if len(of_two.classes) != 2:
-        out.append(paragraph("ROC and precision–recall curves are for two classes, and are left out.", class_="note"))
-    return out
+    return [columns(reliability_figure(judged), *roc_figure(of_two), class_="pair")]
 
 
 def reliability_figure(judged: Judged) -> Markup:
@@ -370,18 +359,8 @@ def reliability_figure(judged: Judged) -> Markup:
     )
 
 
-def reliability_table(judged: Judged) -> Markup:
-    """The same in numbers."""
-    confidence, accuracy, rows, error = judged.reliability()
-    lines = [
-        (percent(s), percent(f), f"± {percent(2 * e)}", count(n))
-        for s, f, e, n in zip(confidence.tolist(), accuracy.tolist(), error.tolist(), rows.tolist(), strict=True)
-    ]
-    return table(("said", "right", "", "rows"), lines, "Reliability")
-
-
-def two_class_figures(judged: Judged) -> list[Markup]:
-    """ROC and precision–recall curves."""
+def roc_figure(judged: Judged) -> list[Markup]:
+    """The ROC curve of two classes."""
     if judged.auc is None or not math.isfinite(judged.auc):
         return []
     first, second = (data(plain(name), 30) for name in judged.classes)
@@ -398,17 +377,4 @@ def two_class_figures(judged: Judged) -> list[Markup]:
         first,
         " is taken for it. The dashed line is chance.",
     )
-    recall, precision = thinned(*judged.precision_recall()[:2])
-    plane = Plane((0.0, 1.0), (0.0, 1.0), "found (recall)", "right when said (precision)")
-    share = float(judged.shares[1])
-    plane.line(np.array([0.0, 1.0]), np.array([share, share]), "guide")
-    plane.line(recall, precision, "s0")
-    average = judged.average_precision
-    pr = figure(
-        plane.to_svg("Precision and recall", f"Average precision {number(average)}", share=True),
-        tag("b", f"Precision and recall, on average {number(average, 3)}. "),
-        "How much of what is called ",
-        second,
-        " is so, by how much of it is found. The dashed line is chance.",
-    )
-    return [roc, pr]
+    return [roc]

@@ -19,6 +19,12 @@ class Markup(str):
     __slots__ = ()
 
 
+class LeftOut(Markup):
+    """In place of a section: why there is none."""
+
+    __slots__ = ()
+
+
 def text(value: Any) -> Markup:
     """Anything as escaped text: control characters and markup are shown, never interpreted."""
     return value if isinstance(value, Markup) else escaped(value)
@@ -88,8 +94,11 @@ def figure(drawing: Markup, *caption: Any) -> Markup:
     return tag("figure", drawing, tag("figcaption", *caption) if caption else None)
 
 
-def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], about: str, class_: str | None = None) -> Markup:
-    """A table that scrolls horizontally where the page is too narrow; the first cell of a row is its header.
+def table(
+    head: Sequence[Any], rows: Iterable[Sequence[Any]], about: str, class_: str | None = None, tall: bool = False
+) -> Markup:
+    """A table that scrolls horizontally where the page is too narrow, and vertically if it is `tall`; the first cell of
+    a row is its header.
 
     Numbers are right-aligned.
     """
@@ -102,7 +111,7 @@ def table(head: Sequence[Any], rows: Iterable[Sequence[Any]], about: str, class_
     names = [tag("th", cell, scope="col", class_="n" if side else None) for cell, side in zip(head, right, strict=True)]
     top = tag("thead", tag("tr", *names)) if any(head) else None
     inside = tag("table", tag("caption", about), top, tag("tbody", *body), class_=class_)
-    return tag("div", inside, class_="scroll", tabindex="0", role="region", aria_label=about)
+    return tag("div", inside, class_="scroll tall" if tall else "scroll", tabindex="0", role="region", aria_label=about)
 
 
 def is_number(cell: Any) -> bool:

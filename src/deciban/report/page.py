@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from deciban.report.data import data_section
 from deciban.report.evidence import example_section, mistakes_section, strongest_section, untypical_section
 from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
 from deciban.report.importance import importance_of, importance_section
-from deciban.report.markup import Markup, cut, data, joined, listed, paragraph, pluralize, tag
+from deciban.report.markup import LeftOut, Markup, cut, data, joined, listed, paragraph, pluralize, tag
 from deciban.report.rows import Material, read_rows, with_columns
+from deciban.report.thresholds import checked_costs, checked_positive, threshold_section
 from deciban.results.evaluation import ONE_CLASS, Judged, evaluate
 from deciban.show import plain
 
@@ -35,6 +37,7 @@ SECTIONS = {
     "importance": "What decides",
     "confusions": "What is taken for what",
     "calibration": "Are its probabilities true?",
+    "thresholds": "Which threshold to use",
     "data": "The data",
     "laws": "What it assumes",
     "evidence": "What speaks for each class",
@@ -58,6 +61,8 @@ def page(
     learned: bool = False,
     origin: Mapping[str, Any] | None = None,
     curve: bool = True,
+    positive: Any = None,
+    costs: Any = None,
     names: Sequence[Any] | None = None,
     watch: Callable[[int], object] = lambda done: None,  # noqa: ARG005 - nobody watches
 ) -> str:
@@ -69,7 +74,7 @@ def page(
     Parameters
     ----------
     model : a fitted deciban classifier
-        A section that the model cannot fill, such as one on p(x), is left out, and the page says why.
+        A section that the model cannot fill, such as one on p(x), is absent; a line at the end says which, and why.
     X : rows as the model takes them, optional
         Without rows, the page shows what the model itself stores.
     y : labels, or the name of a column of X, optional
@@ -81,6 +86,11 @@ def page(
         How the page came to be, such as {"data": "customers.csv", "date": "2026-07-01"}; shown as it is.
     curve : bool, default=True
         Whether to draw a learning curve, for which the model is refitted on some of the rows; takes some seconds.
+    positive : label, optional
+        The class that thresholds on its probability are shown for; by default the second of two. With more classes,
+        it is set against all the others.
+    costs : pair of numbers, optional
+        What a false positive and a false negative cost; by default the same.
     names : sequence, optional
         Names of the columns, if X has none.
     watch : function, optional
@@ -97,7 +107,8 @@ def page(
     """
     if not hasattr(model, "classes_") or not hasattr(model, "predict_log_proba"):
         raise DecibanError(f"a report is about a classifier that has learned something, and this is {model!r}")
-    material = read_material(model, X, y, learned, None if names is None else tuple(map(str, names)))
+    chosen = {"positive": checked_positive(positive, model.classes_), "costs": checked_costs(costs)}
+    material = replace(read_material(model, X, y, learned, None if names is None else tuple(map(str, names))), **chosen)
     watch(1)
     importance = importance_of(material)
     makers: dict[str, Section] = {
@@ -105,6 +116,7 @@ def page(
         "importance": lambda m: importance_section(m, importance),
         "confusions": confusion_section,
         "calibration": calibration_section,
+        "thresholds": threshold_section,
         "data": data_section,
         "laws": chosen_section,
         "evidence": lambda m: strongest_section(m, importance),
@@ -114,12 +126,17 @@ def page(
         "curve": lambda m: curve_section(m, curve),
         "boundary": boundary_section,
         "decibans": lambda _: DECIBAN_SCALE,
-        "origin": lambda m: origin_section(m, origin or {}),
+        "origin": lambda m: origin_section(m, origin or {}, left_out),
     }
-    sections = []
-    for key, name in SECTIONS.items():
-        sections.append(section(key, name, makers[key](material)))
-        watch(1 + len(sections))
+    sections: dict[str, Markup] = {}
+    left_out: dict[str, Markup] = {}
+    for done, (key, name) in enumerate(SECTIONS.items(), 1):
+        parts = makers[key](material)
+        if parts and isinstance(parts[0], LeftOut):
+            left_out[key] = parts[0]
+        else:
+            sections[key] = section(key, name, parts)
+        watch(1 + done)
     heading = title or f"{material.name} of {pluralize(len(material.classes), 'class', 'classes')}"
     body = [
         tag(
@@ -128,9 +145,9 @@ def page(
             tag("h1", cut(heading, 120)),
             paragraph(verdict(material), class_="lead"),
             figures(material),
-            tag("nav", *(tag("a", name, href=f"#{key}") for key, name in SECTIONS.items()), aria_label="Contents"),
+            tag("nav", *(tag("a", SECTIONS[key], href=f"#{key}") for key in sections), aria_label="Contents"),
         ),
-        tag("main", *sections),
+        tag("main", *sections.values()),
     ]
     return document(heading, body)
 
@@ -181,8 +198,9 @@ DECIBAN_SCALE = [
 ]
 
 
-def origin_section(material: Material, origin: Mapping[str, Any]) -> list[Markup]:
-    """How the page was made. A date must come from the caller, so that the same input makes the same page."""
+def origin_section(material: Material, origin: Mapping[str, Any], left_out: Mapping[str, Markup]) -> list[Markup]:
+    """How the page was made, and which sections are not on it. A date must come from the caller, so that the same input
+    makes the same page."""
     facts: list[tuple[str, Any]] = [("made by", f"deciban {version('deciban')}"), ("model", material.name)]
     facts.append(("classes", listed([plain(label) for label in material.classes], 6)))
     learned = float(np.sum(getattr(material.model, "class_count_", 0.0)))
@@ -192,7 +210,11 @@ def origin_section(material: Material, origin: Mapping[str, Any]) -> list[Markup
         facts.append(("rows on this page", f"{material.size:,} of {material.given:,} given, {how}"))
     facts += [(str(key), value) for key, value in origin.items() if is_printable(value)]
     lines = [tag("div", tag("dt", data(key, 40)), tag("dd", fact_markup(value))) for key, value in facts]
-    return [tag("dl", *lines, class_="facts")]
+    absent = "; ".join(f"{SECTIONS[key]} ({why})" for key, why in left_out.items())
+    return [
+        tag("dl", *lines, class_="facts"),
+        *([paragraph(f"Not on this page: {absent}.", class_="note")] if absent else []),
+    ]
 
 
 def is_printable(value: Any) -> bool:

@@ -55,6 +55,8 @@ class Material:
     learned: bool = False
     why_not_judged: str = ""
     read_columns: tuple[ReadColumn, ...] = ()  # the columns that the model uses
+    positive: Any = None  # the class that thresholds are for
+    costs: tuple[float, float] | None = None  # of a false positive and of a false negative
 
     @property
     def name(self) -> str:

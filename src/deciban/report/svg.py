@@ -19,9 +19,6 @@ N_COLOURS = 6  # classes with their own colour and mark
 CHART_WIDTH, CHART_HEIGHT = 340, 280  # of a chart
 LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 46, 20, 28, 40  # around it
 MAX_POINTS_PER_SIDE = 400  # more points along a side cannot be distinguished
-MIN_CELL_SIZE = 5  # of a heat map, at least
-MAX_NAME_LETTERS = 10  # letters of a class's name beside a heat map
-LETTER_WIDTH = 6.2  # the width of a letter at the size of labels
 
 
 def svg(width: float, height: float, title: str, about: str, *children: Markup | None) -> Markup:
@@ -225,44 +222,23 @@ def histograms(shares: Floats, names: Sequence[str], ends: tuple[str, str], titl
     return svg(width, height, title, about, *drawn)
 
 
-# ------------------------------------------------------------------ confusion matrix of many classes
-
-
-def heat_map(shares: Floats, names: Sequence[str], title: str, about: str) -> Markup:
-    """A shaded matrix: `shares` is (k, k), each row sums to 1; the truth down, the prediction across."""
-    k = len(shares)
-    cell = max(MIN_CELL_SIZE, 480 / k)
-    named = cell >= LETTER_WIDTH * 1.8
-    longest_name = max(map(len, names)) if named else 0
-    edge = 32 + LETTER_WIDTH * min(longest_name, MAX_NAME_LETTERS)
-    drawn = [
-        tag(
-            "rect",
-            x=f"{edge + j * cell:.1f}",
-            y=f"{edge + i * cell:.1f}",
-            width=f"{cell - 0.5:.1f}",
-            height=f"{cell - 0.5:.1f}",
-            class_="c0" if i == j else "c1",
-            fill_opacity=f"{0.12 + 0.88 * shares[i, j]:.2f}",
-        )
-        for i, j in np.argwhere(shares > 0).tolist()
-    ]
-    side = k * cell
-    frame = tag("rect", x=f"{edge:.1f}", y=f"{edge:.1f}", width=f"{side:.1f}", height=f"{side:.1f}", class_="frame")
-    for c, name in enumerate(names if named else ()):
-        middle = edge + (c + 0.5) * cell + 4
-        drawn.append(text_element(edge - 5, middle, cut(name, MAX_NAME_LETTERS), "end"))
-        drawn.append(rotated(middle, edge - 5, text_element(0, 0, cut(name, MAX_NAME_LETTERS))))
-    across, down = (
-        text_element(edge, 12, "prediction →", "start", "label"),
-        text_element(0, 0, "truth →", "end", "label"),
-    )
-    return svg(edge + side + 2, edge + side + 2, title, about, frame, *drawn, across, rotated(10, edge, down))
-
-
-def rotated(x: float, y: float, content: Markup) -> Markup:
-    """Text that reads from the bottom up."""
-    return tag("g", content, transform=f"translate({x:.1f} {y:.1f}) rotate(-90)")
+def category_bars(shares: Floats, categories: Sequence[str], title: str, about: str) -> Markup:
+    """Bars to the right, labelled by category, for each class below each other; `shares` is (classes, categories)."""
+    left, thick, gap = 110.0, (12.0 if len(shares) == 1 else 7.0), 7.0
+    k, width, room = len(shares), CHART_WIDTH, CHART_WIDTH - 110.0 - 34.0
+    top = max(float(shares.max(initial=0.0)), 1e-12)
+    drawn: list[Markup] = []
+    for b, name in enumerate(categories):
+        start = 2 + b * (k * thick + gap)
+        for c, share in enumerate(shares[:, b].tolist()):
+            y = start + c * thick
+            length = room * share / top
+            drawn.append(path(f"M{left} {y:.1f}h{length:.1f}v{thick - 1:.1f}h-{length:.1f}z", f"c{c % N_COLOURS}"))
+        drawn.append(text_element(left - 8, start + k * thick / 2 + 4, cut(name, 15), "end"))
+        largest = float(shares[:, b].max())
+        drawn.append(text_element(left + room * largest / top + 5, start + k * thick / 2 + 4, f"{largest:.0%}"))
+    drawn.append(path(f"M{left} 0V{len(categories) * (k * thick + gap) - gap + 4:.1f}", "axis"))
+    return svg(width, len(categories) * (k * thick + gap) - gap + 4, title, about, *drawn)
 
 
 # ------------------------------------------------------------------ decision regions

@@ -18,9 +18,9 @@ ABSENT = "(common words that are absent)"
 TOGETHER = "together"
 # What evidence of no single column or word is.
 MEANINGS = {
-    CORRECTION: "a constant, fitted on rows left out, which makes up for evidence that favours one class on average.",
-    ABSENT: "what it says that words which many texts have are not in this one.",
-    TOGETHER: "what columns say in combination, and a constant that corrects the class balance.",
+    CORRECTION: "a constant fitted on left-out rows, because the other evidence favours one class on average.",
+    ABSENT: "the evidence in the absence of words that many texts have.",
+    TOGETHER: "the evidence of columns in combination, and a constant that corrects the class balance.",
 }
 
 
@@ -63,7 +63,7 @@ class Evidence(Result):
         terms += [(what, "", db) for what, db in self._rest(self.items[most:])]
         drawn = signed_bars([db for _, _, db in terms])
         rows: list[tuple[Any, ...]] = [
-            (name, self._shown_value(value), signed(db), bar)
+            (name, self.shown_value(value), signed(db), bar)
             for (name, value, db), bar in zip(terms, drawn, strict=True)
         ]
         rows.append(("total", f"P = {self.probability:.4f}", signed(self.total), ""))
@@ -108,10 +108,11 @@ class Evidence(Result):
 
     def _item_label(self, name: str, value: Any) -> str:
         """An item as one line of text."""
-        shown = self._shown_value(value)
+        shown = self.shown_value(value)
         return f"{name} = {shown}" if shown else name
 
-    def _shown_value(self, value: Any) -> str:
+    def shown_value(self, value: Any) -> str:
+        """The value of an item, as a person would write it."""
         if value is None:
             return "missing"
         return number(value) if isinstance(value, float) else str(value)

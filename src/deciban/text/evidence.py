@@ -55,10 +55,11 @@ class TextEvidence(Evidence):
         return out
 
     def _item_label(self, name: str, value: Any) -> str:
-        shown = self._shown_value(value)
+        shown = self.shown_value(value)
         return f"{name} ({shown})" if shown else name
 
-    def _shown_value(self, value: Any) -> str:
+    def shown_value(self, value: Any) -> str:
+        """The kind of an item; or how often a word occurs, if more than once."""
         if isinstance(value, int | float):
             return "" if value == 1 else f"{value:g} times"
         return str(value)

@@ -47,7 +47,8 @@ def explain(
     by: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Evidence by column, or by expert: each of the small models that are combined."
+            metavar="NAME",
+            help="Evidence by column or word, by item (words, pairs, characters), or by expert (each small model).",
         ),
     ] = "column",
     format: options.Format = None,  # noqa: A002 - the option's name
@@ -72,7 +73,7 @@ def explain(
     """
     if sum(given is not None and given != [] for given in (data, text, set_)) != 1:
         raise DecibanError("give one of: DATA (and --row), --text, or --set COLUMN=VALUE")
-    options.check_choice("--by", by, ("column", "expert"))
+    options.check_choice("--by", by, ("column", "word", "item", "expert"))
     loaded = open_model(model)
     texts = kind_of(loaded) in TEXT_MODELS
     if text is not None:

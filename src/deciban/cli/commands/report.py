@@ -10,9 +10,10 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
-from deciban.cli.models import kind_of, learned_before, origin_of, rows_for
+from deciban.cli.models import class_of, kind_of, learned_before, origin_of, rows_for
 from deciban.cli.output_files import checked_output
 from deciban.cli.terminal import format_bytes, note, pluralize, print_line, show_json
+from deciban.errors import DecibanError
 from deciban.show import bar
 
 MAX_ROWS_IN_REPORT = 20_000  # of more rows, a sample is used
@@ -26,6 +27,14 @@ def report(
     force: options.Force = False,
     leave_one_out: options.LeaveOneOut = None,
     curve: Annotated[bool, typer.Option(help="Draw a learning curve, which takes longest.")] = True,
+    positive: Annotated[
+        str | None,
+        typer.Option(metavar="CLASS", help="Class to show thresholds for; by default the second of two."),
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(metavar="FP:FN", help="Cost of a false positive and of a false negative, as in 1:10."),
+    ] = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the page.")] = None,
     format: options.Format = None,  # noqa: A002 - the option's name
     delimiter: options.Delimiter = None,
@@ -43,6 +52,7 @@ def report(
     \b
     Examples:
       deciban report churn.deciban customers.csv -o report.html
+      deciban report churn.deciban customers.csv --positive yes --cost 1:10
       deciban report spam.deciban
     """
     from deciban.estimators.load import load
@@ -73,6 +83,8 @@ def report(
             learned=learned,
             origin=about,
             curve=curve,
+            positive=None if positive is None else class_of(estimator, positive),
+            costs=None if cost is None else costs_of(cost),
             watch=watch,
         )
     write_atomically(Path(output), content.encode())
@@ -81,3 +93,12 @@ def report(
         show_json({"file": output, "bytes": size, "rows": 0 if y is None else len(y)})
     else:
         print_line(f"Wrote {output} ({format_bytes(size)}): open it in a browser.")
+
+
+def costs_of(text: str) -> tuple[float, float]:
+    """The costs of a false positive and of a false negative, from FP:FN."""
+    try:
+        false_positive, false_negative = map(float, text.split(":"))
+    except ValueError:
+        raise DecibanError("--cost {value!r}: write FP:FN, two numbers, as in --cost 1:10", value=text) from None
+    return false_positive, false_negative
