@@ -517,3 +517,20 @@ def test_some_pictures_can_be_asked_for():
         gallery.main(["pie"])
     with pytest.raises(ValueError, match="one image and one block of code, but not 'Two'"):
         gallery.sections("# Gallery\n## Two\n![a](images/a.png)\n![b](images/b.png)\n```python\nx\n```\n")
+
+
+def test_contours_of_columns_of_unequal_scale_are_readable():
+    """Years and incomes: on one scale for both axes, ellipses would be lines."""
+    income = pictures.contours([[40.0, 50_000.0], [50.0, 80_000.0]], np.diag([100.0, 1e8]))
+    assert income.get_aspect() == "auto"
+    low, high = income.get_ylim()
+    assert low < 50_000 - 2.5e4
+    assert high > 80_000 + 2.5e4
+    assert pictures.contours([[0.0, 0.0], [1.0, 1.0]], np.eye(2)).get_aspect() == 1.0
+
+
+def test_a_gaussian_far_wider_than_the_others_does_not_hide_them():
+    covariances = [np.eye(2), np.eye(2), 1e6 * np.eye(2)]
+    ax = pictures.contours([[0.0, 0.0], [3.0, 3.0], [1.0, 5.0]], covariances)
+    assert np.diff(ax.get_xlim())[0] < 15
+    assert ax.get_ylim()[1] > 5.0, "its mean is on the picture"

@@ -15,6 +15,8 @@ from deciban.show import AGAINST, FOR, NEITHER, axes, colour, label, optional, p
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
 SHARES = (0.5, 0.9, 0.99)  # of a Gaussian's mass, inside each ellipse
+MAX_SIDES_RATIO = 4.0  # of a picture with one scale for both axes: columns of units that differ more have their own
+MAX_WIDTH_RATIO = 10.0  # of a Gaussian whose ellipses are drawn whole, to that in the middle
 GRID_POINTS = 201  # per side of a grid: odd, so that one lies in the middle
 TEN_TO_ONE = float(np.log(10.0))  # nats: 10 dB
 MAX_LOG_ODDS = 1e4  # nats: larger log-odds are clipped, since no contour runs between infinities
@@ -85,8 +87,12 @@ def contours(
         ax.plot(*mean, marker="+", markersize=7, color=colour(owner), linestyle="")
     if names is not None:
         legend(ax, names)
-    ax.autoscale_view()
-    ax.set_aspect("equal")
+    if not shade:  # which has set the limits
+        limits = usual_range(means, covariances, max(shares, default=0.5))
+        ax.set_xlim(*limits[:, 0])
+        ax.set_ylim(*limits[:, 1])
+    wide, high = abs(np.diff(ax.get_xlim())[0]), abs(np.diff(ax.get_ylim())[0])
+    ax.set_aspect("equal" if max(wide, high) <= MAX_SIDES_RATIO * min(wide, high) else "auto")
     name_axes(ax, getattr(model, "feature_names_in_", None))
     return ax
 
@@ -101,6 +107,17 @@ def ellipse(mean: Floats, covariance: Floats, share: float, points: int = 180) -
     turn = np.linspace(0.0, 2.0 * np.pi, points, endpoint=False)
     circle = np.column_stack([np.cos(turn), np.sin(turn)])
     return np.asarray(mean + radius * (circle * np.sqrt(variances)) @ directions.T)
+
+
+def usual_range(means: Floats, covariances: Floats, share: float) -> Floats:
+    """The lowest and highest values to draw, (2, 2): all ellipses of this share, but of a Gaussian that is far wider
+    than the others its mean alone, so that the others can be seen."""
+    rings = np.array([ellipse(mean, spread, share) for mean, spread in zip(means, covariances, strict=True)])
+    low, high = rings.min(axis=1), rings.max(axis=1)
+    wide = high - low > MAX_WIDTH_RATIO * np.median(high - low, axis=0)
+    low, high = (np.where(wide, means, side) for side in (low, high))
+    bounds = np.array([low.min(axis=0), high.max(axis=0)])
+    return np.asarray(bounds + 0.05 * np.array([[-1.0], [1.0]]) * (bounds[1] - bounds[0]))
 
 
 def density(mean: Floats, covariance: Floats, at: Floats) -> Floats:

@@ -97,10 +97,11 @@ def test_bad_names_do_not_break_the_page(hostile_page, tmp_path, where):
     ],
 )
 def test_no_console_messages_and_no_requests(which, request, tmp_path):
-    console, asked, made = console_urls_and_dom(tmp_path, request.getfixturevalue(which))
+    written = request.getfixturevalue(which)
+    console, asked, made = console_urls_and_dom(tmp_path, written)
     assert console == []
     assert {url for url in asked if not url.startswith(("file:", "data:"))} == set()
-    assert made.count("<section") == 14
+    assert made.count("<section") == written.count("<section") >= 12
     assert not re.search(r"<script|<img", made), "what is text stays text"
 
 

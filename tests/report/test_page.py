@@ -33,6 +33,7 @@ from deciban import (
     read,
 )
 from deciban.report import N_STEPS, page
+from deciban.report.markup import percent
 
 VOID = {"meta", "link", "br"}
 SECTIONS = [
@@ -225,7 +226,7 @@ def test_without_rows_the_stored_figures_are_shown():
     for section in ("confusions", "calibration", "example", "mistakes", "untypical", "curve", "boundary"):
         assert section not in parsed.text_by_section
     assert "Left out: " not in parsed.text("origin")
-    assert parsed.text("origin").count("(no rows were given)") == 2
+    assert parsed.text("origin").count("(no rows were given)") == 3
     assert "size" in parsed.text("data")
 
 
@@ -452,7 +453,7 @@ def test_what_each_threshold_costs(positive, costs):
         false, missed = counted(proba, is_positive, threshold)
         called = int((proba >= threshold).sum())
         precision, recall = (called - false) / called, 1 - missed / is_positive.sum()
-        line = rf"{threshold:.2g}(?: \(cheapest\))?{called}{false}{missed}{precision:.1%}{recall:.1%}"
+        line = rf"{threshold:.2g}(?: \(cheapest\))?{called}{false}{missed}{percent(precision)}{percent(recall)}"
         line += f"{a * false + b * missed:g}" if costs else ""
         assert re.search(line, text.replace(",", "")), line
     every = [counted(proba, is_positive, t) for t in np.linspace(0, 1, 201)]
@@ -465,7 +466,7 @@ def test_thresholds_of_one_class_against_all_others():
     model = GaussianNB().fit(X, y)
     assert "thresholds" not in Reader(page(model, X, y, curve=False)).text_by_section
     assert "A row counts as perhaps" in Reader(page(model, X, y, curve=False, positive="perhaps")).text("thresholds")
-    with pytest.raises(DecibanError, match="'perhapps'.*did you mean 'perhaps'"):
+    with pytest.raises(DecibanError, match=r"'perhapps'.*did you mean 'perhaps'"):
         page(model, X, y, positive="perhapps")
     for wrong in ((1,), (1, -1), (0, 0), (1, float("inf"))):
         with pytest.raises(DecibanError, match="false positive"):

@@ -14,7 +14,7 @@ from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
 from deciban.results.evaluation import Details
-from deciban.show import Result, Table, axes, bar, colour, label, optional, plain
+from deciban.show import WIDTH, Result, Table, axes, bar, colour, label, optional, plain
 from deciban.threads import own_threads
 
 MIN_ROWS_PER_CLASS = 2  # rows of every class in every training set: with one, a class has no spread
@@ -44,10 +44,20 @@ class Comparison(Result):
     >>> loss = np.array([[[0.5, 0.7], [0.4, 0.4]], [[0.9, 0.9], [0.2, 0.4]]])
     >>> comparison = Comparison(("a", "b"), (10, 100), np.exp(-loss), loss, 50)
     >>> comparison
-    b has the lowest log loss from 100 rows on (50 held-out rows; mean of 2 draws ± standard error, ? within two)
-    rows  log loss[a]  log loss[b]  accuracy[a]  accuracy[b]  best
-      10  0.6 ± 0.1    0.9 ± 0           0.5516       0.4066  a
-     100  0.4 ± 0      0.3 ± 0.1         0.6703       0.7445  b ?
+    b has the lowest log loss from 100 rows on (50 held-out rows; mean of 2 draws ±
+    standard error).
+    <BLANKLINE>
+    log loss, in nats
+    rows  a          b          best
+      10  0.6 ± 0.1  0.9 ± 0    a
+     100  0.4 ± 0    0.3 ± 0.1  b ?
+    <BLANKLINE>
+    accuracy
+    rows       a       b
+      10  55.2 %  40.7 %
+     100  67.0 %  74.5 %
+    <BLANKLINE>
+    ?: the lead is less than two standard errors, and may be chance.
     >>> comparison.best(10), comparison.best(), comparison.crossing
     ('a', 'b', 100)
     """
@@ -120,23 +130,27 @@ class Comparison(Result):
         measures = [f"{what}[{name}]" for what in ("log loss", "accuracy") for name in self.names]
         return Table(self._title(), ("rows", *measures, "best"), rows)
 
-    def details(self) -> Details:
-        """Log loss and accuracy in two tables, for narrow terminals."""
+    def _parts(self) -> tuple[Table | str, ...]:
+        """Log loss and accuracy in two tables, which fit into 80 columns; in one of `to_table`, they would not."""
         rows, models = self.to_table().rows, len(self.names)
         loss_rows = [(size, *cells[:models], cells[-1]) for size, *cells in rows]
         accuracies = [(size, *(f"{100 * share:.1f} %" for share in cells[models:-1])) for size, *cells in rows]
-        return Details(
-            (
-                f"{self._title()}.",
-                Table("log loss, in nats", ("rows", *self.names, "best"), loss_rows),
-                Table("accuracy", ("rows", *self.names), accuracies, right=self.names),
-            )
+        doubtful = any(str(row[-1]).endswith(" ?") for row in rows) and self.repeats > 1
+        return (
+            f"{self._title()}.",
+            Table("log loss, in nats", ("rows", *self.names, "best"), loss_rows, width=WIDTH),
+            Table("accuracy", ("rows", *self.names), accuracies, right=self.names),
+            *(["?: the lead is less than two standard errors, and may be chance."] if doubtful else []),
         )
+
+    def details(self) -> Details:
+        """The same as it prints: log loss and accuracy in two tables."""
+        return Details(self._parts())
 
     def _title(self) -> str:
         least, most = min(self.draws), max(self.draws)
         several = f"{most} draws" if least == most else f"{least} to {most} draws"
-        spread = f"mean of {several} ± standard error, ? within two"
+        spread = f"mean of {several} ± standard error"
         spread = spread if self.repeats > 1 else "one draw: any lead may be chance"
         return f"{self._verdict()} ({self.held_out} held-out rows; {spread})"
 
