@@ -680,8 +680,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [8.0]], ["low", "low", "high", "high"])
         >>> model.predict_proba([[2.0], [3.0]], as_frame=True).round(3)
             high    low
-        0  0.003  0.997
-        1  0.184  0.816
+        0  0.000  1.000
+        1  0.015  0.985
         """
         proba = self._cast(self._scores(X, "posterior"))
         return by_class(proba, self.classes_, X) if as_frame else proba
@@ -834,12 +834,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         >>> from deciban import TextClassifier
         >>> model = TextClassifier(reliability=None).fit(["cash now", "cash prize", "lunch at noon"], list("ssh"))
         >>> model.explain("lunch now")
-        h rather than s: +0.84 dB, P(h) = 0.5482
+        s rather than h: +2.10 dB, P(s) = 0.6183
         evidence    value          dB
-        prior odds              -3.01  -----------|
-        lunch                   +3.42             |+++++++++
-        now                     +0.41             |+
-        total       P = 0.5482  +0.84
+        prior odds              +3.01             |+++++++++
+        lunch                   -3.47   ----------|
+        now                     +2.55             |++++++++
+        total       P = 0.6183  +2.10
         """
         self._check_classes()
         by = grouping(by, hasattr(self.model_, "experts"))

@@ -102,12 +102,12 @@ class NaiveBayes(Estimator):
     >>> model.explain(new)
     hockey rather than rugby: +20.28 dB, P(hockey) = 0.9907
     evidence    value             dB
-    prior odds                 +0.00
-    weight      62             +9.22  +++++
-    height      1.68           +5.62  +++
-    goals       0              +4.34  ++
-    team        (never seen)   +1.09  +
-    total       P = 0.9907    +20.28  ++++++++++
+    prior odds                 +0.00  |
+    weight      62             +9.22  |++++++++++++++++++++
+    height      1.68           +5.62  |++++++++++++
+    goals       0              +4.34  |+++++++++
+    team        (never seen)   +1.09  |++
+    total       P = 0.9907    +20.28
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
