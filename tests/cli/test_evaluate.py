@@ -207,6 +207,18 @@ def test_a_report_is_one_page_that_needs_no_network(shop, inside):
     assert "leave-one-out" in page.lower()
 
 
+def test_a_report_shows_what_thresholds_of_a_class_cost(shop, inside):
+    given = ("report", shop.churn, shop.customers, "--no-curve")
+    succeeded(inside(*given, "--positive", "no", "--cost", "1:4.5"))
+    page = (inside.folder / "report.html").read_text()
+    assert "A false positive costs 1, a false negative 4.5." in page
+    assert "A row counts as <bdi>no</bdi>" in page
+    for wrong, named in (("--cost", "1"), ("--cost", "a:b"), ("--cost", "-1:2"), ("--positive", "nno")):
+        done = inside(*given, wrong, named)
+        assert done.code == 2
+        assert named.split(":")[0] in done.err
+
+
 def test_a_report_replaces_the_one_before(shop, inside):
     page = inside.folder / "report.html"
     page.write_text("not a page of ours")

@@ -177,6 +177,16 @@ def test_experts_come_to_the_same_total(shop, inside):
     assert any(name.startswith("columns") for name in names)
 
 
+def test_a_text_is_explained_by_word_or_by_item(shop, inside):
+    text, model = "Claim your free prize now", api.load(shop.spam)
+    for by in ("word", "item"):
+        assert same(explained(inside, shop.spam, "--text", text, "--by", by), model.explain(text, by=by))
+    document = explained(inside, shop.spam, "--text", text)
+    assert document == explained(inside, shop.spam, "--text", text, "--by", "word")
+    claim = next(item for item in document["evidence"] if item["name"] == "claim")
+    assert claim["positions"] == [{"start": 0, "end": 5}]
+
+
 def test_a_text_is_enough_where_a_table_has_one_column_of_texts(inside):
     """And the other columns are missing."""
     rng = np.random.default_rng(0)

@@ -32,6 +32,7 @@ def by_key(values: Schema) -> Schema:
     return {"type": "object", "additionalProperties": values}
 
 
+SPAN = thing("Where a word of a text is.", start=INTEGER, end=INTEGER)
 CONTENT = {
     "id": {
         "type": "string",
@@ -93,7 +94,7 @@ SCHEMAS: dict[str, Schema] = {
         "One example, or several under `examples`.",
         target=LABEL | {"description": "The class that evidence is for; by default the likeliest."},
         against=LABEL | {"description": "The class that it is against; by default the next."},
-        by={"enum": ["column", "expert"]},
+        by={"enum": ["column", "word", "item", "expert"]},
         most=INTEGER | {"description": "How many items; the others are summed up."},
         examples=listed(ref("Example")),
         **CONTENT,
@@ -120,7 +121,7 @@ SCHEMAS: dict[str, Schema] = {
                 target=LABEL,
                 against=LABEL,
                 prior=NUMBER,
-                evidence=listed(thing(name=STRING, value=ANYTHING, decibans=NUMBER)),
+                evidence=listed(thing(name=STRING, value=ANYTHING, decibans=NUMBER, positions=listed(SPAN))),
                 total=NUMBER,
                 probability=NUMBER,
                 text=STRING | {"description": "Of models of texts: the text that `spans` are about."},

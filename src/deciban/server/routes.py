@@ -144,8 +144,8 @@ async def explain(exchange: Exchange) -> Response:
     examples, body = await exchange.examples()
     live, model = exchange.live, exchange.live.current
     by, most = body.get("by", "column"), body.get("most", 50)
-    if by not in ("column", "expert"):
-        raise RequestError('"by" is {value!r}: it must be "column" or "expert"', value=by)
+    if by not in ("column", "word", "item", "expert"):
+        raise RequestError('"by" is {value!r}: it must be "column", "word", "item" or "expert"', value=by)
     if not isinstance(most, int) or isinstance(most, bool) or not 0 < most <= MAX_LISTED:
         raise RequestError('"most" must be a whole number from 1 to {most}', most=MAX_LISTED)
     target, against = (
