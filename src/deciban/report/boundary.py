@@ -7,7 +7,7 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.reading.columns import Numbers
 from deciban.reading.native import native_kind, to_native
-from deciban.report.markup import LeftOut, Markup, cut, data, figure, joined, pluralize, tag
+from deciban.report.markup import Markup, NoSection, cut, data, figure, joined, pluralize, tag
 from deciban.report.rows import Material, ReadColumn, positional
 from deciban.report.svg import N_COLOURS, Plane, legend_mark, regions
 from deciban.show import plain
@@ -21,22 +21,22 @@ def boundary_section(material: Material) -> list[Markup]:
     """A picture if there are two columns of numbers, or why there is none."""
     read_columns = [col for col in material.read_columns if col.used]
     if material.rows is None:
-        return [LeftOut("no rows were given")]
+        return [NoSection("no rows were given")]
     if len(read_columns) != 2 or not all(
         col.kind in ("number", "count") and isinstance(col.column, Numbers) for col in read_columns
     ):
-        return [LeftOut("it is drawn where a model has two columns, both of numbers")]
+        return [NoSection("it is drawn where a model has two columns, both of numbers")]
     if len(material.classes) > N_COLOURS:
-        return [LeftOut(f"there are more than {N_COLOURS} classes")]
+        return [NoSection(f"there are more than {N_COLOURS} classes")]
     x, y = (col.column.values for col in read_columns if isinstance(col.column, Numbers))
     complete = np.isfinite(x) & np.isfinite(y)
     if np.count_nonzero(complete) < 3:
-        return [LeftOut("there are too few rows with both values")]
+        return [NoSection("there are too few rows with both values")]
     ranges = (padded_range(x[complete]), padded_range(y[complete]))
     try:
         codes, confidence = grid_predictions(material, read_columns, ranges)
     except ValueError as error:  # e.g. a model of counts, which takes no fractions
-        return [LeftOut(f"the model cannot be asked for any two numbers ({error})")]
+        return [NoSection(f"the model cannot be asked for any two numbers ({error})")]
     return boundary_figure(material, read_columns, ranges, codes, confidence, complete)
 
 

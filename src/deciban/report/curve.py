@@ -11,7 +11,7 @@ import numpy as np
 
 from deciban._typing import Array, Floats
 from deciban.reading.given import Rows
-from deciban.report.markup import LeftOut, Markup, count, figure, number, paragraph, percent, pluralize, table, tag
+from deciban.report.markup import Markup, NoSection, count, figure, number, paragraph, percent, pluralize, table, tag
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
 from deciban.results.comparison import (
@@ -53,24 +53,24 @@ class ClassShares:
 def curve_section(material: Material, requested: bool) -> list[Markup]:
     """A learning curve on some of the rows, or why there is none."""
     if not requested:
-        return [LeftOut("it was not asked for")]
+        return [NoSection("it was not asked for")]
     if material.rows is None or material.labels is None or material.judged is None:
-        return [LeftOut("there are no rows with labels")]
+        return [NoSection("there are no rows with labels")]
     if not hasattr(material.model, "get_params"):
-        return [LeftOut("this model answers, but does not learn")]
+        return [NoSection("this model answers, but does not learn")]
     truth, k = material.judged.truth, len(material.judged.classes)
     rows = sample_rows(truth, k)
     present = len(np.unique(truth[rows]))
     if present < 2 or len(rows) < max(MIN_ROWS_OF_CURVE, 6 * present):
         available = f"{pluralize(len(rows), 'row')} of {pluralize(present, 'class', 'classes')} that have three or more"
-        return [LeftOut(f"there are too few rows of each class ({available})")]
+        return [NoSection(f"there are too few rows of each class ({available})")]
     labels = np.array([material.labels[i] for i in rows])
     try:
         comparison, note = learning_curve(material.model, Rows.of(material.rows.take(rows)), labels, present)
     except ValueError as error:  # such as a prior for classes that are not among these rows
-        return [LeftOut(f"the model could not learn from some of the rows ({error})")]
+        return [NoSection(f"the model could not learn from some of the rows ({error})")]
     if comparison is None:
-        return [LeftOut(note)]
+        return [NoSection(note)]
     if len(rows) < material.size:
         note += f" Drawn on {count(len(rows))} of the {count(material.size)} rows."
     return curve_markup(comparison, note)

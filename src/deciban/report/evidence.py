@@ -11,8 +11,8 @@ import numpy as np
 from deciban.bayes import DECIBANS
 from deciban.reading.columns import Levels
 from deciban.report.markup import (
-    LeftOut,
     Markup,
+    NoSection,
     columns,
     count,
     data,
@@ -52,9 +52,9 @@ def strongest_section(material: Material, importance: Importance | None) -> list
     k = len(material.classes)
     if top_evidence is None or k < 2:
         why = "there is only one class" if k < 2 else "this model has none to show"
-        return [LeftOut(why)]
+        return [NoSection(why)]
     if k > MAX_CLASSES:
-        return [LeftOut(f"there are {count(k)} classes; top_evidence() lists it for each")]
+        return [NoSection(f"there are {count(k)} classes; top_evidence() lists it for each")]
     by_class: dict[Any, list[tuple[Any, float, int | None]]] = {}
     if importance is not None:
         for label in dict.fromkeys((*importance.classes, *importance.sides)):
@@ -104,10 +104,10 @@ def evidence_bars(items: Sequence[tuple[Any, float, int | None]], top: float, la
 def example_section(material: Material) -> list[Markup]:
     """One row in full: its probability and the evidence behind it."""
     if material.rows is None or material.size == 0:
-        return [LeftOut("no rows were given")]
+        return [NoSection("no rows were given")]
     i, judged = typical_row(material), material.judged
     if len(material.classes) < 2:
-        return [LeftOut("there is only one class")]
+        return [NoSection("there is only one class")]
     prediction = plain(material.classes[int(np.argmax(material.model.predict_log_proba(material.row(i))[0]))])
     why = material.explain(i, target=prediction)
     sentence: list[Any] = [
@@ -254,7 +254,7 @@ def mistakes_section(material: Material) -> list[Markup]:
     """The mistakes with the highest log loss, each with its evidence."""
     judged = material.judged
     if judged is None or not len(judged.truth):
-        return [LeftOut("there are no rows with labels")]
+        return [NoSection("there are no rows with labels")]
     wrong = np.flatnonzero(~judged.right)
     if not len(wrong):
         return [paragraph("There are none: every row was predicted right.")]
@@ -328,10 +328,10 @@ def row_values(material: Material, i: int, why: Evidence | None = None) -> list[
 def untypical_section(material: Material) -> list[Markup]:
     """Rows with the lowest p(x)."""
     if material.rows is None or material.size == 0:
-        return [LeftOut("no rows were given")]
+        return [NoSection("no rows were given")]
     score_samples = getattr(material.model, "score_samples", None)
     if score_samples is None:
-        return [LeftOut(f"{material.name} has probabilities of classes, and none of rows")]
+        return [NoSection(f"{material.name} has probabilities of classes, and none of rows")]
     log_density = np.asarray(score_samples(material.rows.X), dtype=np.float64) * DECIBANS
     deficit = np.median(log_density) - log_density
     order = np.argsort(log_density, kind="stable")[:MAX_ROWS_SHOWN]

@@ -11,8 +11,8 @@ from deciban.bayes import DECIBANS
 from deciban.corollaries.conformal import judged_sets
 from deciban.report.chosen import summary_of
 from deciban.report.markup import (
-    LeftOut,
     Markup,
+    NoSection,
     columns,
     count,
     data,
@@ -128,7 +128,9 @@ def goodness_section(material: Material) -> list[Markup]:
             )
         )
     out.append(measure_table(judged, material.model))
-    return [*out, heading("Class by class"), class_table(judged)]
+    k = len(judged.classes)
+    scrolls = [paragraph(f"All {count(k)} classes; the table scrolls.", class_="note")]
+    return [*out, heading("Class by class"), *scrolls * (k > MAX_CLASSES_WITHOUT_SCROLLING), class_table(judged)]
 
 
 def summary_paragraphs(material: Material) -> list[Markup]:
@@ -278,7 +280,7 @@ def confusion_section(material: Material) -> list[Markup]:
     """The confusion matrix."""
     judged = material.judged
     if judged is None or not judged.judged:
-        return [LeftOut("there are no rows with labels")]
+        return [NoSection("there are no rows with labels")]
     k = len(judged.classes)
     out = []
     if k <= MAX_CLASSES_IN_MATRIX:
@@ -335,7 +337,7 @@ def calibration_section(material: Material) -> list[Markup]:
     """Calibration; and for two classes, the ROC curve."""
     judged = material.judged
     if judged is None or not judged.judged:
-        return [LeftOut("there are no rows with labels")]
+        return [NoSection("there are no rows with labels")]
     of_two = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
     return [columns(reliability_figure(judged), *roc_figure(of_two), class_="pair")]
 

@@ -19,7 +19,7 @@ class Markup(str):
     __slots__ = ()
 
 
-class LeftOut(Markup):
+class NoSection(Markup):
     """In place of a section: why there is none."""
 
     __slots__ = ()

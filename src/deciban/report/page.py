@@ -20,7 +20,7 @@ from deciban.report.data import data_section
 from deciban.report.evidence import example_section, mistakes_section, strongest_section, untypical_section
 from deciban.report.goodness import calibration_section, confusion_section, figures, goodness_section, verdict
 from deciban.report.importance import importance_of, importance_section
-from deciban.report.markup import LeftOut, Markup, cut, data, joined, listed, paragraph, pluralize, tag
+from deciban.report.markup import Markup, NoSection, cut, data, joined, listed, paragraph, pluralize, tag
 from deciban.report.rows import Material, read_rows, with_columns
 from deciban.report.thresholds import checked_costs, checked_positive, threshold_section
 from deciban.results.evaluation import ONE_CLASS, Judged, evaluate
@@ -132,7 +132,7 @@ def page(
     left_out: dict[str, Markup] = {}
     for done, (key, name) in enumerate(SECTIONS.items(), 1):
         parts = makers[key](material)
-        if parts and isinstance(parts[0], LeftOut):
+        if parts and isinstance(parts[0], NoSection):
             left_out[key] = parts[0]
         else:
             sections[key] = section(key, name, parts)

@@ -11,8 +11,8 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError, did_you_mean
 from deciban.report.markup import (
-    LeftOut,
     Markup,
+    NoSection,
     columns,
     count,
     data,
@@ -95,18 +95,18 @@ def threshold_section(material: Material) -> list[Markup]:
     """What each threshold on the probability of the positive class costs."""
     judged = material.judged
     if judged is None or not judged.judged:
-        return [LeftOut("there are no rows with labels")]
+        return [NoSection("there are no rows with labels")]
     of_known: Judged = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
     if material.positive is None:
-        return [LeftOut("there are more than two classes, and no positive one was named")]
+        return [NoSection("there are more than two classes, and no positive one was named")]
     classes = list(map(plain, of_known.classes))
     if material.positive not in classes:
-        return [LeftOut("no row is of the positive class")]
+        return [NoSection("no row is of the positive class")]
     code = classes.index(material.positive)
     proba, is_positive = of_known.proba[:, code], of_known.truth == code
     weight = np.ones(len(proba)) if of_known.weight is None else of_known.weight
     if not 0.0 < float(weight @ is_positive) < float(weight.sum()):
-        return [LeftOut("all rows are of the positive class, or none is")]
+        return [NoSection("all rows are of the positive class, or none is")]
     costs = material.costs or (1.0, 1.0)
     fine = np.unique([*np.linspace(0.0, 1.0, N_POINTS + 1), costs[0] / sum(costs)])
     curve = ThresholdCounts.of(proba, is_positive, weight, fine.tolist())
