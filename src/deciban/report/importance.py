@@ -9,6 +9,7 @@ import numpy as np
 from deciban.errors import DecibanError, NotAvailableError
 from deciban.report.markup import (
     Markup,
+    NoSection,
     Number,
     columns,
     count,
@@ -54,7 +55,7 @@ def importance_section(material: Material, importance: Importance | None) -> lis
     """The ranking, and the curves of the most important columns."""
     if importance is None:
         why = "there is only one class" if len(material.classes) < 2 else "it is not stored, and no labels were given"
-        return [paragraph(f"Left out: {why}.", class_="note")]
+        return [NoSection(why)]
     drawn = [curve for curve in importance.curves if len(curve.points) > 1][:MAX_CURVES]
     parts = [
         paragraph(
