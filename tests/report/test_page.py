@@ -497,3 +497,31 @@ def test_a_large_confusion_matrix_has_counts():
     expected = np.zeros((30, 30), dtype=int)
     np.add.at(expected, (y, model.predict(X)), 1)
     np.testing.assert_array_equal(confusion, expected)
+
+
+# ------------------------------------------------------------------ what decides
+
+
+def test_what_decides_is_ranked_drawn_and_listed_by_value():
+    rng = np.random.default_rng(0)
+    y = np.array(["no", "yes"])[rng.integers(0, 2, 200)]
+    table = {
+        "height": (rng.normal(size=200) + 2.0 * (y == "yes")).tolist(),
+        "boat": np.where((y == "yes") & (rng.random(200) < 0.9), "A4", None).tolist(),
+    }
+    parsed = Reader(page(Classifier().fit(table, y), table, y, learned=True, curve=False))
+    decides = parsed.text("importance")
+    assert decides.index("boat") < decides.index("height")
+    assert "200 rows left out of the sums" in decides
+    assert "missing" in decides
+    assert "boat = A4" in parsed.text("evidence")
+    assert "boat = missing" in parsed.text("evidence")
+
+
+def test_importance_is_computed_on_the_rows_of_the_page_where_none_is_stored():
+    X = [[1.0, 5.0], [2.0, 4.0], [1.5, 6.0], [6.0, 5.0], [7.0, 4.5], [6.5, 5.5]]
+    y = ["a", "a", "a", "b", "b", "b"]
+    model = GaussianNB().fit(X, y)
+    assert "6 rows left out of the sums" in Reader(page(model, X, y, learned=True, curve=False)).text("importance")
+    assert "5 rows that were not learned" in Reader(page(model, X, [*y[:5], "c"], curve=False)).text("importance")
+    assert "importance" not in Reader(page(model)).text_by_section

@@ -872,14 +872,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """What decides: the evidence of every column or word, as `explain` gives it, on average over rows.
 
         For each row it is the evidence for the true class over the likeliest other class, in decibans. Items are ranked
-        by the mean of |dB|; the mean of dB is positive where an item speaks for the truth. `curves` have the evidence
+        by the mean of |dB|; the mean of dB is positive if an item is evidence for the truth. `curves` have the evidence
         of each column by value, and `pairs` the columns that act together.
 
         Parameters
         ----------
         X, y, sample_weight : rows and their labels, optional
             Of more than 400 rows some are used, evenly spread. By default, what was computed by `fit` is returned:
-            `Classifier`, `TextClassifier` and `SpamFilter` do so, on 200 rows left out of the sums.
+            `Classifier`, `TextClassifier` and `SpamFilter` store it, of 200 rows (400 texts) left out of the sums.
         learned : bool, default=False
             Whether the model has learned these rows, so that they are taken out of the sums.
         names : as in `explain`

@@ -46,7 +46,7 @@ MAX_VALUES_SHOWN, MAX_VALUES_MARKED = 40, 3  # of a row
 MAX_VALUE_CHARACTERS = 160  # of a value of a row
 
 
-def strongest_section(material: Material, importance: Importance | None) -> list[Markup]:
+def strongest_section(material: Material, importance: Importance | str) -> list[Markup]:
     """The values or words with the strongest evidence for each class, on average over rows."""
     top_evidence = getattr(material.model, "top_evidence", None)
     k = len(material.classes)
@@ -56,7 +56,7 @@ def strongest_section(material: Material, importance: Importance | None) -> list
     if k > MAX_CLASSES:
         return [NoSection(f"there are {count(k)} classes; top_evidence() lists it for each")]
     by_class: dict[Any, list[tuple[Any, float, int | None]]] = {}
-    if importance is not None:
+    if isinstance(importance, Importance):
         for label in dict.fromkeys((*importance.classes, *importance.sides)):
             by_class[label] = list(importance.strongest(label, MAX_ITEMS))
     else:
@@ -76,7 +76,7 @@ def strongest_section(material: Material, importance: Importance | None) -> list
         for label in shown
     ]
     which_classes = f" The {len(shown)} largest of {count(k)} classes." if k > len(shown) else ""
-    how = "each by itself" if importance is None else "on average over the rows that have it"
+    how = "each on its own" if isinstance(importance, str) else "on average over the rows that have it"
     return [
         paragraph(f"What speaks most for a class against the others, {how}, in decibans.{which_classes}"),
         columns(*blocks),

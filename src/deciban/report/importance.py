@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from deciban.errors import DecibanError, NotAvailableError
+from deciban.errors import DecibanError
 from deciban.report.markup import (
     Markup,
     NoSection,
@@ -33,35 +33,39 @@ CURVE_HEIGHT, DENSITY_HEIGHT = 190, 22
 MAX_CLASSES_IN_RANKING = 3
 
 
-def importance_of(material: Material) -> Importance | None:
-    """As stored with the model, or of the rows of the page; None where there is none."""
+def importance_of(material: Material) -> Importance | str:
+    """As stored with the model, or of the rows of the page; or why there is none."""
     compute = getattr(material.model, "importance", None)
-    if compute is None or len(material.classes) < 2:
-        return None
+    if len(material.classes) < 2:
+        return "there is only one class"
+    if compute is None:  # a model without evidence
+        return "this model has no evidence to show"
     try:
         found: Importance = compute()
-    except NotAvailableError:  # a model without evidence
-        return None
     except DecibanError:  # none is stored
         if material.judged is None or material.labels is None or material.rows is None:
-            return None
+            return "it is not stored with the model, and there are no labelled rows to compute it on"
+        known = np.flatnonzero(np.isin(material.labels, material.classes))
         named = material.names is not None and not hasattr(material.model, "kinds_")
         options = {"names": list(material.names or ())} if named else {}
-        found = compute(material.rows.X, material.labels, learned=material.learned, **options)
+        try:
+            rows, labels = material.rows.take(known), material.labels[known]
+            found = compute(rows, labels, learned=material.learned, **options)
+        except DecibanError as error:  # such as rows so extreme that they cannot be left out
+            return str(error)
     return found
 
 
-def importance_section(material: Material, importance: Importance | None) -> list[Markup]:
+def importance_section(importance: Importance | str) -> list[Markup]:
     """The ranking, and the curves of the most important columns."""
-    if importance is None:
-        why = "there is only one class" if len(material.classes) < 2 else "it is not stored, and no labels were given"
-        return [NoSection(why)]
+    if isinstance(importance, str):
+        return [NoSection(importance)]
     drawn = [curve for curve in importance.curves if len(curve.points) > 1][:MAX_CURVES]
     parts = [
         paragraph(
             f"The evidence of each {importance.what}, as explanations have it: for a row's class over the likeliest "
-            f"other class, in decibans, on average over {pluralize(importance.rows, 'row')} {importance.how}. Bars are "
-            "sizes; a number with a sign is what remains when evidence for and against the truth is added up."
+            f"other class, in decibans, on average over {pluralize(importance.rows, 'row')} {importance.how}. Bars "
+            "show its mean size; a number with a sign is the mean of evidence for the truth, less that against it."
         ),
         ranking(importance),
         *(paragraph(pair_sentence(pair), class_="note") for pair in importance.pairs),
@@ -75,7 +79,7 @@ def ranking(importance: Importance) -> Markup:
     shown = importance.items[:MAX_ITEMS]
     longest = max((item.size for item in shown), default=0.0) or 1.0
     classes = importance.classes if len(importance.classes) <= MAX_CLASSES_IN_RANKING else ()
-    head = (importance.what, "size, dB", "", "for the truth", *(joined(["rows of ", data(c, 20)]) for c in classes))
+    head = (importance.what, "mean |dB|", "", "for the truth", *(joined(["rows of ", data(c, 20)]) for c in classes))
     lines = [
         (
             data(item.name, 50),
@@ -94,7 +98,7 @@ def curves_legend(importance: Importance) -> Markup:
     if len(importance.sides) == 1:
         other = next(c for c in importance.classes if c not in importance.sides)
         words: list[Any] = [
-            "Evidence by value: above zero it speaks for ",
+            "Evidence by value: above zero for ",
             data(importance.sides[0], 40),
             ", below for ",
         ]
@@ -137,7 +141,7 @@ def number_curve(importance: Importance, curve: Curve, points: list[Point]) -> M
 
 
 def category_bars(importance: Importance, curve: Curve) -> Markup:
-    """Bars of the evidence of each value; of several classes, that of the one it speaks for most."""
+    """Bars of the evidence of each value; of several classes, the strongest evidence among them."""
     points = sorted(curve.points, key=lambda point: -point.rows)[:MAX_BARS]
     several = len(importance.sides) > 1
     longest = max((abs(db) for point in points for db in point.decibans), default=0.0) or 1.0

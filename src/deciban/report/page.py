@@ -113,7 +113,7 @@ def page(
     importance = importance_of(material)
     makers: dict[str, Section] = {
         "goodness": goodness_section,
-        "importance": lambda m: importance_section(m, importance),
+        "importance": lambda _: importance_section(importance),
         "confusions": confusion_section,
         "calibration": calibration_section,
         "thresholds": threshold_section,

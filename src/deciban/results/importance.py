@@ -21,7 +21,7 @@ class Item(NamedTuple):
 
     name: str
     size: float  # the mean of |dB| over all rows
-    decibans: float  # the mean of dB: positive where it speaks for the truth
+    decibans: float  # the mean of dB: positive if it is evidence for the truth
     by_class: tuple[float, ...]  # the same over the rows of each class
     rows: int  # that have it
 
@@ -59,8 +59,8 @@ class Importance(Result):
     """What decides: the evidence of every column or word as `explain` gives it, on average over rows, in decibans (dB).
 
     Each row's evidence is that for its true class over the likeliest other class. `items` are ranked by the mean of
-    |dB|; the mean of dB is positive where an item speaks for the truth. `curves` have the evidence for each of `sides`
-    against the mean of the other classes, by value; of two classes, for the second over the first. `classes` and
+    |dB|; the mean of dB is positive if an item is evidence for the truth. `curves` have the evidence by value, for each
+    of `sides` against the mean of the other classes; of two classes, for the second over the first. `classes` and
     `sides` are at most six, the largest.
 
     >>> items = (Item("age", 3.0, 2.0, (1.0, 3.0), 200), Item("town", 0.5, -0.1, (0.0, -0.2), 200))
@@ -75,7 +75,7 @@ class Importance(Result):
     rows: int
     how: str  # how rows were evaluated
     classes: tuple[Any, ...]
-    sides: tuple[Any, ...]  # the classes that curves speak for
+    sides: tuple[Any, ...]  # the classes that curves are evidence for
     items: tuple[Item, ...]
     curves: tuple[Curve, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -171,7 +171,7 @@ class Importance(Result):
         ax = axes(ax, len(shown))
         colours = [FOR if item.decibans >= 0 else AGAINST for item in shown]
         bars(ax, [item.name for item in shown], [item.size for item in shown], colours)
-        ax.set_xlabel("mean |evidence| (dB); blue speaks for the truth on average")
+        ax.set_xlabel("mean |evidence| (dB); blue: on average for the truth")
         return ax
 
     def _plot_curve(self, ax: Any, curve: Curve) -> Any:
