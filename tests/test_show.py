@@ -278,6 +278,8 @@ def test_bars_are_to_one_scale_and_grow_to_both_sides():
     assert rows["prior odds"] == "-" * 8 + "|"
     assert rows["z"].strip() == "|"
     assert rows["total"] == "", "a sum is no item"
+    many = Evidence("a", "b", 1.0, tuple((f"x{i}", "", 2.0) for i in range(30)), 0.9).to_table().rows
+    assert [str(row[3]) for row in many if row[0] in ("x0", "18 more")] == ["|" + "+" * 20, ""]
     assert signed_bars([3.0, 1.0])[1] == "|" + "+" * 7, "no room for a side that no bar is on"
     assert signed_bars([np.inf, 5.0, -5.0]) == [" " * 10 + "|" + "+" * 10, " " * 10 + "|" + "+" * 10, "-" * 10 + "|"]
     assert signed_bars([0.0, 0.0]) == ["|", "|"]

@@ -170,9 +170,6 @@ def evidence_table(why: Evidence, max_items: int) -> Markup:
     rest = why.items[max_items:]
     lines: list[tuple[Any, Any, float]] = [("prior odds", "", why.prior)]
     lines += [(name, value, db) for name, value, db in shown]
-    if rest:
-        rest_total = float(sum(db for _, _, db in rest))
-        lines.append((f"{count(len(rest))} more", "", 0.0 if math.isnan(rest_total) else rest_total))
     longest = max((abs(db) for *_, db in lines if math.isfinite(db)), default=0.0) or 1.0
     cells: list[tuple[Any, ...]] = [
         (
@@ -183,6 +180,9 @@ def evidence_table(why: Evidence, max_items: int) -> Markup:
         )
         for name, value, db in lines
     ]
+    if rest:  # a sum, like the total: only items have bars
+        rest_total = float(sum(db for _, _, db in rest))
+        cells.append((f"{count(len(rest))} more", "", decibans(0.0 if math.isnan(rest_total) else rest_total), ""))
     cells.append(("total", "", decibans(why.total), ""))
     head = (
         "evidence",

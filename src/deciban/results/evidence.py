@@ -58,14 +58,13 @@ class Evidence(Result):
         }
 
     def to_table(self, most: int = 12) -> Table:
-        """The strongest items, each with a bar to one scale; the others summed up, and the total."""
+        """The strongest items, with bars to one scale; the others summed up, and the total, which have none."""
         terms: list[tuple[str, Any, float]] = [("prior odds", "", self.prior), *self.items[:most]]
-        terms += [(what, "", db) for what, db in self._rest(self.items[most:])]
-        drawn = signed_bars([db for _, _, db in terms])
         rows: list[tuple[Any, ...]] = [
             (name, self.shown_value(value), signed(db), bar)
-            for (name, value, db), bar in zip(terms, drawn, strict=True)
+            for (name, value, db), bar in zip(terms, signed_bars([db for _, _, db in terms]), strict=True)
         ]
+        rows += [(what, "", signed(db), "") for what, db in self._rest(self.items[most:])]
         rows.append(("total", f"P = {self.probability:.4f}", signed(self.total), ""))
         odds = f"{self.target} rather than {self.against}: {signed(self.total)} dB"
         title = f"{odds}, P({self.target}) = {self.probability:.4f}"
