@@ -63,7 +63,7 @@ OTHERWISE = {
     "train customers.csv -t leaves --model guess": "choose one of auto, classifier, naive-bayes, tree, text, spam",
     "train customers.csv -t nothing": "the table has 'age', 'spent', 'plan', 'active', 'joined', 'leaves'",
     "train nothing.csv -t leaves": "there is no file nothing.csv: check its name",
-    "train no/where.csv -t leaves": "there is no folder 'no' either",
+    "train no/where.csv -t leaves": "the folder 'no' does not exist",
     "explain churn.deciban customers.csv --target perhaps": "the classes are no, yes",
     "show nothing.deciban": "there is no model file 'nothing.deciban': check its name",
 }

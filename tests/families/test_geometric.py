@@ -126,7 +126,7 @@ def test_impossible_waits_are_impossible_in_sql_too():
 
 def test_a_law_that_is_integrated_out_has_no_formula(waits):
     model = NaiveBayes({"days": Geometric(predictive=True)}, rest="drop").fit(*waits)
-    with pytest.raises(DecibanError, match="with predictive=True a geometric law"):
+    with pytest.raises(DecibanError, match="with predictive=True a geometric distribution"):
         model.to_sql()
 
 
@@ -137,15 +137,17 @@ def test_a_database_adds_it_up(model, waits):
     pushed = NaiveBayes({"tries": "geometric", "days": "geometric"}).fit(deciban.table(data, "waits"), "label")
     assert pushed.model_.stats.same_as(model.model_.stats)
     data.execute("INSERT INTO waits VALUES (-1, 3, 'red', 'slow')")
-    with pytest.raises(DecibanError, match="counts are never negative: a geometric law does not fit it"):
+    with pytest.raises(DecibanError, match="counts are never negative: a geometric distribution does not fit it"):
         NaiveBayes({"tries": "geometric"}).fit(deciban.table(data, "waits"), "label")
     schema = Schema(np.array(["quick", "slow"]), (Columns(1, ("tries",)),))
-    with pytest.raises(DecibanError, match="'waits' holds -1, and counts are never negative: a geometric law"):
+    with pytest.raises(DecibanError, match="'waits' holds -1, but counts are never negative: a geometric distribution"):
         deciban.table(data, "waits").pushed(Question(Joint((Block(Geometric()),)), schema, {}, "label"))
 
 
 def test_what_is_below_zero_is_no_wait():
-    with pytest.raises(DecibanError, match="'x' holds -1 in row 1, and counts are never negative: a geometric law"):
+    with pytest.raises(
+        DecibanError, match="'x' holds -1 in row 1, but counts are never negative: a geometric distribution"
+    ):
         NaiveBayes({"x": "geometric"}).fit({"x": [0, -1], "y": ["a", "b"]}, "y")
 
 

@@ -93,8 +93,8 @@ class ReceivedSums:
         family = self.question.joint.blocks[block].family
         if name == "low" and value < 0 and (self.question.positive or family.values == "counts"):
             raise DecibanError(
-                f"column {column!r} of {self.rows_named} holds {value:g}, and counts are never negative: a "
-                f"{family.name} law does not fit it"
+                f"column {column!r} of {self.rows_named} holds {value:g}, but counts are never negative: a "
+                f"{family.name} distribution does not fit it"
             )
 
     def _label(self, y: Any) -> Any:
