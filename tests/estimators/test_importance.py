@@ -11,6 +11,7 @@ from every import ESTIMATORS, READS, made, rows_for
 
 import deciban
 from deciban import CategoricalNB, Classifier, DecibanError, GaussianNB, NaiveBayes, TextClassifier
+from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import packed, unpacked
 from deciban.tables.model import TableModel
 
@@ -103,14 +104,18 @@ def test_words_of_a_text_add_up_to_its_explanation(kind):
     assert found.what == "word"
     assert {"cash", "free", "noon"} <= {item.name for item in found.items}
     assert sum(item.decibans for item in found.items) == pytest.approx(why.total - why.prior, abs=0.02)
+    by_name = {item.name: item.decibans for item in found.items}
+    for name, _, db in why.items:
+        assert by_name.get(name, 0.0) == pytest.approx(db, abs=2e-3)
 
 
 def test_pairs_and_characters_are_shared_by_their_words():
     """Texts of one word each: whatever is evidence lies in the word, or at its ends."""
     X, y = ["cash", "lunch"] * 20, ["spam", "ham"] * 20
     model = TextClassifier(blocks=["words", "pairs", "characters"]).fit(X, y)
-    (word,) = (item for item in model.importance(["cash"], ["spam"]).items if not item.name.startswith("("))
-    whole = sum(db for name, _, db in model.explain("cash", target="spam").items if not name.startswith("("))
+    others = (CORRECTION, ABSENT)
+    (word,) = (item for item in model.importance(["cash"], ["spam"]).items if item.name not in others)
+    whole = sum(db for name, _, db in model.explain("cash", target="spam").items if name not in others)
     assert (word.name, word.decibans) == ("cash", pytest.approx(whole, abs=0.01))
 
 

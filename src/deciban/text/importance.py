@@ -1,6 +1,7 @@
 """The importance of words: their evidence in many documents at once, as explanations have it.
 
-Pairs and gaps are shared equally by their two words, and a run of characters by the words that it lies in.
+Pairs and gaps are shared equally by their two words, and a run of characters by the words that it lies in, as in
+`explain`; there, however, a word that occurs twice has two shares of such a run.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.corollaries.importance import PRESENT, RowEvidence, Values, folds_out
 from deciban.corollaries.importance import importance as of_rows
+from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.text.common import RidgeGaussians
 from deciban.text.documents import Texts
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENTS_AT_FIT = 400  # on which importance is computed while fitting
 TOLERANCE = 1e-2  # relative, of the law of common items without some documents: an average needs no more
-OFFSET, ABSENT = "(correction of the prior)", "(common words that are absent)"
 
 
 class Entries(NamedTuple):
@@ -97,7 +98,9 @@ def still_known(model: Graded, found: Importance) -> Importance:
     by_name = {item.name: model.rule.tokens(item.name, lower=False) for item in found.items}
     tokens = sorted({token for parts in by_name.values() for token in parts})
     known = {token for token, at in zip(tokens, model.sums.lexicon.find(tokens).tolist(), strict=True) if at >= 0}
-    return found.only([name for name, parts in by_name.items() if name in (OFFSET, ABSENT) or known.issuperset(parts)])
+    return found.only(
+        [name for name, parts in by_name.items() if name in (CORRECTION, ABSENT) or known.issuperset(parts)]
+    )
 
 
 def without(model: Graded, rows: dict[str, Rows], y: Codes, weight: Floats | None) -> Graded:
@@ -205,7 +208,7 @@ class Spelled(NamedTuple):
             if block in blocks:
                 names += [item_name(block, parts) for parts in lexicon.parts(block)]
         first["rest"] = len(names)
-        return cls(lexicon, rows, place, numbers, [*names, OFFSET, ABSENT], first)
+        return cls(lexicon, rows, place, numbers, [*names, CORRECTION, ABSENT], first)
 
     def by_word(self, model: Graded, rows: dict[str, Rows], at: Array) -> Iterator[Entries]:
         """The evidence of documents `at`, whose rows are given, by word and what else has a name."""
