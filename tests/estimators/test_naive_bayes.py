@@ -356,7 +356,7 @@ def test_patterns_groups_and_the_rest():
     [
         ({"agee": "gaussian"}, "auto", "names 'agee', but there is no such column: there are 'age', 'size'"),
         ({12: "gaussian"}, "auto", "names column 12, but there are 9 of them"),
-        ({"w?": "gaussian"}, "auto", "no column that has no law of its own is like 'w\\?'"),
+        ({"w?": "gaussian"}, "auto", "no remaining column matches 'w\\?'"),
         (
             {"age": "gaussian", ("size", "age"): "full"},
             "auto",

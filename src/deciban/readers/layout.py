@@ -134,9 +134,7 @@ def named_columns(columns: Mapping[Any, Any], names: Sequence[str]) -> dict[Any,
             if is_pattern(part, known):
                 matched = [name for name in sorted(names) if fnmatchcase(name, part) and name not in exact]
                 if not matched:
-                    raise DecibanError(
-                        f"no column that has no law of its own is like {part!r}: there are {listed(names)}"
-                    )
+                    raise DecibanError(f"no remaining column matches {part!r}: the columns are {listed(names)}")
                 take(key, part, matched)
     return {key: tuple(name for part in parts_of(key) for name in by_key[key][part]) for key in columns}
 
