@@ -88,7 +88,7 @@ def test_every_section_is_there_in_order(table_page):
     assert [value for tag, name, value in parsed.attributes if (tag, name) == ("section", "id")] == there
     links = [value for tag, name, value in parsed.attributes if (tag, name) == ("a", "href")]
     assert links == [f"#{key}" for key in there]
-    assert "Not on this page: Where it draws the line (" in parsed.text("origin")
+    assert "Not on this page: Decision boundary (" in parsed.text("origin")
 
 
 PAGES = ["table_page", "plane_page", "hostile_page", "text_page"]
@@ -149,7 +149,7 @@ def test_a_text_is_shown_with_its_evidence(text_page):
     parsed = Reader(text_page)
     assert "b" in parsed.tags
     example = parsed.text("example")
-    assert "speaks for" in example
+    assert "evidence for" in example
     assert "first line" in example
     assert "<mark" in text_page
     assert "<i>win</i>" not in text_page
@@ -164,7 +164,7 @@ def test_the_numbers_are_those_of_the_model():
     model = Classifier(n_jobs=1).fit(table, y)
     parsed = Reader(page(model, table, y, learned=True, curve=False))
     judged = model.leave_one_out(table, y)
-    assert f"Right on {judged.accuracy:.1%} of 240 rows" in parsed.text("")
+    assert f"Accuracy {judged.accuracy:.1%} on 240 rows" in parsed.text("")
     for value in (judged.log_loss, judged.brier, judged.auc, judged.baseline):
         assert f"{value:.4g}" in parsed.text("goodness")
     for n in judged.confusion.ravel():
@@ -178,7 +178,7 @@ def test_the_numbers_are_those_of_the_model():
     assert f"P({why.target}) = {judged.proba[row].max():.4f}" in parsed.text("example"), "and without itself"
     least = int(np.argmin(model.score_samples(table)))
     assert parsed.text("untypical").split("its rarest values")[1].startswith(f"{least + 1}{y[least]}")
-    assert "Would more rows help? (it was not asked for)" in parsed.text("origin")
+    assert "Learning curve: would more rows help? (it was not asked for)" in parsed.text("origin")
     assert "curve" not in parsed.text_by_section
 
 
@@ -234,7 +234,7 @@ def test_without_labels_nothing_is_judged():
     table, y = mixed_table()
     parsed = Reader(page(Classifier(n_jobs=1).fit(table, y), table))
     assert "The rows have no labels" in parsed.text("goodness")
-    assert "Its worst mistakes (there are no rows with labels)" in parsed.text("origin")
+    assert "Worst mistakes (there are no rows with labels)" in parsed.text("origin")
     assert "P(" in parsed.text("example")
     assert "its rarest values" in parsed.text("untypical")
 
@@ -245,7 +245,7 @@ def test_rows_without_a_label_are_counted_and_left_out(flat):
     some[::10] = None
     parsed = Reader(page(GaussianNB().fit(X, y), X, some, curve=False))
     assert "15 rows without a label were left out" in parsed.text("data")
-    assert "of 135 rows" in parsed.text("")
+    assert "on 135 rows" in parsed.text("")
 
 
 def test_labels_that_the_model_does_not_know(flat):
@@ -260,12 +260,12 @@ def test_labels_that_the_model_does_not_know(flat):
 def test_a_mixture_explains_why_no_row_can_be_left_out(flat):
     X, y = flat
     parsed = Reader(page(MixtureDiscriminant(components=2).fit(X, y), X, y, learned=True, curve=False))
-    assert "Its rows cannot be taken out one by one" in parsed.text("goodness")
+    assert "Rows cannot be left out one by one" in parsed.text("goodness")
 
 
 def test_what_cannot_be_reported(flat):
     X, y = flat
-    with pytest.raises(DecibanError, match="a report is about a classifier that has learned something"):
+    with pytest.raises(DecibanError, match="a report needs a fitted classifier"):
         page(GaussianNB(), X, y)
     with pytest.raises(DecibanError, match="X has 150 rows, but y has 3 labels"):
         page(GaussianNB().fit(X, y), X, y[:3])
@@ -291,7 +291,7 @@ LABELS = np.array(["a", "b", "c"])[np.arange(90) % 3]
 def test_every_model_has_a_page(model, learned):
     parsed = Reader(page(model.fit(COUNTS, LABELS), COUNTS, LABELS, learned=learned, curve=False))
     assert f"{type(model).__name__} of 3 classes" in parsed.text("")
-    assert "Right on" in parsed.text("")
+    assert "Accuracy" in parsed.text("")
     assert "dB" in parsed.text("evidence")
     Reader(page(model))
 

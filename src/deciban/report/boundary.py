@@ -88,5 +88,5 @@ def boundary_figure(
     legend = joined(tag("span", legend_mark(c), " ", data(name, 30), class_="key") for c, name in enumerate(names))
     description = f"Regions of {', '.join(cut(name, 40) for name in names)}"
     points = f"; {pluralize(len(rows), 'row')} are drawn as points" if truth is not None else ""
-    note = f"The stronger the colour, the surer it is: from 75% and from 95% on{points}."
+    note = f"The stronger the colour, the higher the probability: from 75 % and from 95 % on{points}."
     return [figure(plane.to_svg("Decision boundary", description), legend, tag("br"), note)]

@@ -42,15 +42,15 @@ def chosen_section(material: Material) -> list[Markup]:
         return law_section(material)
     return [
         paragraph(
-            "Several experts look at each row, each in its own way. How far each of them is believed was judged by "
+            "Several small models, called experts, look at each row in their own way. The weight of each was fitted by "
             "rows that had no part in it: the weights that predicted such rows best were kept."
         ),
-        heading("What each column tells"),
-        paragraph("dB: how much the column tells of a row's class by itself, on average.", class_="note"),
+        heading("Evidence of each column"),
+        paragraph("dB: evidence of the column alone about a row's class, on average.", class_="note"),
         column_table(summary),
         heading("What was tried"),
         paragraph(
-            "By leave-one-out log loss: lower is better. An expert of weight 0 was looked at and then not needed.",
+            "By leave-one-out log loss: lower is better. An expert of weight 0 was tried and not needed.",
             class_="note",
         ),
         candidate_table(summary),
@@ -69,13 +69,13 @@ def column_table(summary: Summary) -> Markup:
             number(columns["dB"][i], 3),
             bar((columns["dB"][i] or 0.0) / largest),
             columns["kind"][i],
-            columns["law"][i] or "",
+            columns["distribution"][i] or "",
         )
         for i in order[:MAX_COLUMNS_LISTED]
     ]
     if len(order) > MAX_COLUMNS_LISTED:
         lines.append((f"{count(len(order) - MAX_COLUMNS_LISTED)} more", "", "", "", ""))
-    return table(("column", "dB", "", "kind", "law"), lines, "What each column tells", "bars told")
+    return table(("column", "dB", "", "kind", "distribution"), lines, "Evidence of each column", "bars told")
 
 
 def candidate_table(summary: Summary) -> Markup:

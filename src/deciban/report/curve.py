@@ -115,7 +115,7 @@ def learning_curve(model: Any, rows: Rows, labels: Array, k: int) -> tuple[Compa
         )
     several = f"{draws[-1]} to {draws[0]}" if draws[-1] < draws[0] else f"{draws[0]}"
     error_note = "one draw" if slow else f"the band is one standard error of {several} draws"
-    return comparison, f"Judged by {pluralize(held_out, 'row')} that were held out; {error_note}."
+    return comparison, f"Evaluated on {pluralize(held_out, 'row')} that were held out; {error_note}."
 
 
 def curve_markup(comparison: Comparison, note: str) -> list[Markup]:
@@ -155,7 +155,7 @@ def curve_markup(comparison: Comparison, note: str) -> list[Markup]:
 def conclusion(loss: Floats, error: Floats) -> str:
     """Whether more rows would help."""
     if len(loss) < 2 or not np.isfinite(loss[-2:]).all():
-        return "With few rows, some classes are thought impossible: more rows help."
+        return "With few rows, some classes get probability 0: more rows help."
     gain = float(loss[-2] - loss[-1])
     noise = 2.0 * float(np.nan_to_num(np.hypot(error[-1], error[-2])))
     share = gain / max(float(loss[-2]), 1e-12)

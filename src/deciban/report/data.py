@@ -61,7 +61,7 @@ def overview(material: Material, read_columns: Sequence[ReadColumn]) -> list[Any
     if learned:
         sentences.append(f"The model has learned {pluralize(learned, 'row')} of {classes_of(material)}. ")
     if material.rows is None:
-        return [*sentences, "No rows were given with it, so this page shows what it knows by itself."]
+        return [*sentences, "No rows were given with it, so this page shows only what the model stores."]
     noun = {"table": "row", "sparse": "row", "texts": "text"}[material.rows.make]
     which_rows = "the rows it has learned" if material.learned else "rows it has not learned"
     sentences.append(f"This page looks at {pluralize(material.size, noun)}, {which_rows}")

@@ -78,7 +78,7 @@ def strongest_section(material: Material, importance: Importance | str) -> list[
     which_classes = f" The {len(shown)} largest of {count(k)} classes." if k > len(shown) else ""
     how = "each on its own" if isinstance(importance, str) else "on average over the rows that have it"
     return [
-        paragraph(f"What speaks most for a class against the others, {how}, in decibans.{which_classes}"),
+        paragraph(f"The strongest evidence for a class against the others, {how}, in decibans.{which_classes}"),
         columns(*blocks),
     ]
 
@@ -111,12 +111,12 @@ def example_section(material: Material) -> list[Markup]:
     prediction = plain(material.classes[int(np.argmax(material.model.predict_log_proba(material.row(i))[0]))])
     why = material.explain(i, target=prediction)
     sentence: list[Any] = [
-        f"Row {count(material.number(i))} (rows are counted from 1), a typical one. The model takes it for "
+        f"Row {count(material.number(i))} (rows are counted from 1), a typical one. The model predicts "
     ]
     sentence.append(data(prediction, 40))
     if judged is not None:
         truth = plain(judged.classes[judged.truth[i]])
-        sentence += [", and so it is"] if truth == prediction else [", but it is ", data(truth, 40)]
+        sentence += [", which is correct"] if truth == prediction else ["; its true class is ", data(truth, 40)]
     sentence.append(".")
     return [
         paragraph(*sentence),
@@ -220,11 +220,11 @@ def marked_text(why: Evidence, max_characters: int = MAX_TEXT_CHARACTERS) -> lis
     if len(why.text) > max_characters:
         parts.append(f"… ({count(len(why.text))} characters)")
     legend = paragraph(
-        tag("mark", "speaks for", class_="pro"),
+        tag("mark", "evidence for", class_="pro"),
         " ",
         data(why.target, 40),
         " · ",
-        tag("mark", "speaks against", class_="con"),
+        tag("mark", "evidence against", class_="con"),
         " · fainter: less than 6 dB",
         class_="note",
     )
@@ -239,7 +239,7 @@ def without_row_note(material: Material, i: int, why: Evidence) -> list[Markup]:
     p_without_row = float(material.judged.proba[i, code_of[plain(why.target)]])
     return [
         paragraph(
-            "The row is one of those that were learned. Without it the model would say P(",
+            "The row is one of those that were learned. Without it the model predicts P(",
             data(why.target, 40),
             f") = {p_without_row:.4f}.",
             class_="note",
@@ -257,7 +257,7 @@ def mistakes_section(material: Material) -> list[Markup]:
         return [NoSection("there are no rows with labels")]
     wrong = np.flatnonzero(~judged.right)
     if not len(wrong):
-        return [paragraph("There are none: every row was predicted right.")]
+        return [paragraph("There are none: every row was predicted correctly.")]
     worst = wrong[np.argsort(-judged.log_losses[wrong], kind="stable")][:MAX_ROWS_SHOWN]
     known = set(map(plain, material.classes))
     out = [
@@ -270,7 +270,7 @@ def mistakes_section(material: Material) -> list[Markup]:
         out.append(
             paragraph(
                 "Probabilities are those without the row; the evidence is that of the whole model, which has learned "
-                "it and so speaks more for its class.",
+                "it and so has more evidence for its class.",
                 class_="note",
             )
         )
@@ -282,7 +282,7 @@ def mistakes_section(material: Material) -> list[Markup]:
             "h3",
             f"Row {count(material.number(i))}: ",
             data(truth, 40),
-            ", taken for ",
+            ", predicted as ",
             data(prediction, 40),
         )
         about = paragraph(

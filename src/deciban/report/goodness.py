@@ -41,11 +41,11 @@ SMALL_CALIBRATION_ERROR = 0.03  # below this, an error is called small
 SET_COVERAGE = 0.9  # of the prediction sets
 # How rows that the model has learned were judged.
 JUDGED_HOW = {
-    EXACT: "Every row is judged by the model without it (leave-one-out). ",
-    CROSS_FITTED: "Every row is judged by the model without it, under choices made without it (cross-fitted "
+    EXACT: "Every row is predicted by the model without it (leave-one-out). ",
+    CROSS_FITTED: "Every row is predicted by the model without it, and choices are made without it, too (cross-fitted "
     "leave-one-out). ",
-    HELD: "Every row is judged by the model without it, under choices it had a part in (leave-one-out, choices held): "
-    "new rows may do a little worse. ",
+    HELD: "Every row is predicted by the model without it, but it took part in the choices (leave-one-out, choices "
+    "held): new rows may do a little worse. ",
 }
 MAX_EXCESS_LOSS = 0.02  # relative to the class shares: up to here, probabilities are as good as those
 MIN_TIMES_CHANCE = 1.5  # a calibration error below this multiple of its expectation by chance is none
@@ -59,14 +59,14 @@ def verdict(material: Material) -> Markup:
         majority = int(np.argmax(judged.shares))
         return joined(
             [
-                f"Right on {percent(judged.accuracy)} of {pluralize(judged.judged, 'row')}, {how}. Always answering ",
+                f"Accuracy {percent(judged.accuracy)} on {pluralize(judged.judged, 'row')}, {how}. Always answering ",
                 data(plain(judged.classes[majority]), 40),
                 f" would be right on {percent(judged.shares[majority])}.",
             ]
         )
     if summary is not None and math.isfinite(summary.accuracy):
         return joined(
-            [f"Right on {percent(summary.accuracy)} of the rows it was fitted on, each judged by the model without it."]
+            [f"Accuracy {percent(summary.accuracy)} on the rows of the fit, each predicted by the model without it."]
         )
     return joined(["A model of ", listed([plain(c) for c in material.classes]), "."])
 
@@ -136,16 +136,20 @@ def goodness_section(material: Material) -> list[Markup]:
 def summary_paragraphs(material: Material) -> list[Markup]:
     """The figures that the model stored when it was fitted."""
     summary = summary_of(material.model)
-    why = material.why_not_judged or "No rows were given to judge it by."
+    why = material.why_not_judged or "No rows were given to evaluate it on."
     if summary is None or not math.isfinite(summary.loss):
         return [paragraph(why, class_="note")]
     gain = (summary.baseline - summary.loss) * DECIBANS if summary.baseline is not None else math.nan
     return [
         paragraph(
-            f"When it was fitted, each row was judged by the model without it ({summary.how}). It was right on "
-            f"{percent(summary.accuracy)} of them, at a log loss of {number(summary.loss)} nats"
+            f"When it was fitted, each row was predicted by the model without it ({summary.how}). The prediction "
+            f"was correct for {percent(summary.accuracy)} of them, at a log loss of {number(summary.loss)} nats"
             + (f", where the class shares alone have {number(summary.baseline)}. " if summary.baseline else ". ")
-            + (f"So a row tells {number(gain, 3)} dB of its class on average." if math.isfinite(gain) else "")
+            + (
+                f"So a row carries {number(gain, 3)} dB of evidence about its class on average."
+                if math.isfinite(gain)
+                else ""
+            )
         ),
         paragraph(f"{why} Confusions, calibration and curves need rows with labels.", class_="note"),
     ]
@@ -155,7 +159,7 @@ def accuracy_sentences(judged: Judged, learned: bool) -> list[Any]:
     """Accuracy and log loss in plain words."""
     mistakes = int(np.count_nonzero(~judged.right & judged.counted))
     sentences: list[Any] = [
-        JUDGED_HOW.get(judged.how, "") if learned else "The rows are taken to be new to the model. ",
+        JUDGED_HOW.get(judged.how, "") if learned else "The rows are assumed to be new to the model. ",
         f"It is wrong on {count(mistakes)} of {pluralize(judged.judged, 'row')}, "
         f"one in {judged.judged / mistakes:,.0f}. "
         if mistakes
@@ -166,11 +170,11 @@ def accuracy_sentences(judged: Judged, learned: bool) -> list[Any]:
     if math.isfinite(gain):
         worse = loss > judged.baseline * (1.0 + MAX_EXCESS_LOSS)
         sentences.append(
-            f"To look at a row is worth {number(gain, 3)} dB of evidence about its class, on average."
+            f"A row carries {number(gain, 3)} dB of evidence about its class, on average."
             if loss < judged.baseline * (1.0 - 1e-9)
             else "Its probabilities are worse than the class shares alone: they should not be used as they are."
             if worse
-            else "Its probabilities are the class shares: it has found nothing else to go by."
+            else "Its probabilities are the class shares: it found nothing in the columns that predicts the class."
         )
     return sentences
 
@@ -184,7 +188,7 @@ def calibration_sentences(judged: Judged) -> list[Any]:
     expected_error = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
     overconfidence = float(np.sum(rows * (confidence - accuracy)) / total)
     if calibration_error <= MIN_TIMES_CHANCE * expected_error:
-        return [f"Its probabilities mean what they say, as closely as {pluralize(judged.judged, 'row')} can tell."]
+        return [f"Its probabilities are well calibrated, as far as {pluralize(judged.judged, 'row')} can show."]
     degree = "a little " if calibration_error < SMALL_CALIBRATION_ERROR else ""
     tendency = (
         f"{degree}too sure of itself"
@@ -285,15 +289,18 @@ def confusion_section(material: Material) -> list[Markup]:
     out = []
     if k <= MAX_CLASSES_IN_MATRIX:
         out += [
-            paragraph("Each line is a class, and says what its rows are taken for. Mistakes are off the diagonal."),
+            paragraph("Each line is a true class, each column a predicted one. Mistakes are off the diagonal."),
             confusion_table(judged),
         ]
     pairs = judged.most_confused().rows[:MAX_PAIRS_SHOWN]
     if k > 2 and pairs:
         lines = [(data(a, 40), data(b, 40), count(n), percent(share)) for a, b, n, share in pairs]
-        out += [heading("Most confused"), table(("class", "taken for", "rows", "of the class"), lines, "Most confused")]
+        out += [
+            heading("Most confused"),
+            table(("class", "predicted as", "rows", "of the class"), lines, "Most confused"),
+        ]
     elif not pairs:
-        out.append(paragraph("Nothing was taken for anything else."))
+        out.append(paragraph("Every row was predicted correctly."))
     return out
 
 
@@ -356,7 +363,7 @@ def reliability_figure(judged: Judged) -> Markup:
     group_size = pluralize(float(rows[0]), "row") if len(rows) else "rows"
     return figure(
         drawing,
-        "On the dashed line its probabilities are true; below it, they are too high. Each point is about "
+        "On the dashed line probabilities are calibrated; below it, they are too high. Each point is about "
         f"{group_size}; bars are two standard errors.",
     )
 

@@ -63,7 +63,7 @@ def importance_section(importance: Importance | str) -> list[Markup]:
     drawn = [curve for curve in importance.curves if len(curve.points) > 1][:MAX_CURVES]
     parts = [
         paragraph(
-            f"The evidence of each {importance.what}, as explanations have it: for a row's class over the likeliest "
+            f"The evidence of each {importance.what}, as in explanations: for a row's class over the most probable "
             f"other class, in decibans, on average over {pluralize(importance.rows, 'row')} {importance.how}. Bars "
             "show its mean size; a number with a sign is the mean of evidence for the truth, less that against it."
         ),

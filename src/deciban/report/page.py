@@ -33,19 +33,19 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri
 Section = Callable[[Material], list[Markup]]
 
 SECTIONS = {
-    "goodness": "How good it is",
-    "importance": "What decides",
-    "confusions": "What is taken for what",
-    "calibration": "Are its probabilities true?",
+    "goodness": "How good the model is",
+    "importance": "Importance: what decides",
+    "confusions": "Confusion matrix",
+    "calibration": "Calibration of the probabilities",
     "thresholds": "Which threshold to use",
     "data": "The data",
-    "laws": "What it assumes",
-    "evidence": "What speaks for each class",
+    "laws": "What the model is made of",
+    "evidence": "Strongest evidence for each class",
     "example": "One row, explained",
-    "mistakes": "Its worst mistakes",
+    "mistakes": "Worst mistakes",
     "untypical": "Least typical rows",
-    "curve": "Would more rows help?",
-    "boundary": "Where it draws the line",
+    "curve": "Learning curve: would more rows help?",
+    "boundary": "Decision boundary",
     "decibans": "How to read decibans",
     "origin": "How this page was made",
 }
@@ -106,7 +106,7 @@ def page(
     ('<!doctype html>', True)
     """
     if not hasattr(model, "classes_") or not hasattr(model, "predict_log_proba"):
-        raise DecibanError(f"a report is about a classifier that has learned something, and this is {model!r}")
+        raise DecibanError(f"a report needs a fitted classifier, and this is {model!r}")
     chosen = {"positive": checked_positive(positive, model.classes_), "costs": checked_costs(costs)}
     material = replace(read_material(model, X, y, learned, None if names is None else tuple(map(str, names))), **chosen)
     watch(1)
@@ -166,14 +166,14 @@ def read_material(model: Any, X: Any, y: Any, learned: bool, names: tuple[str, .
     judged: Judged | None = None
     why = ""
     if labels is None:
-        why = "The rows have no labels, so nothing can be said of how good the model is on them."
+        why = "The rows have no labels, so the model cannot be evaluated on them."
     elif len(labels) == 0:
         why = "No row has a label."
     elif learned:
         try:
             judged = model.leave_one_out(rows.X, labels)
         except ForgetError as error:  # e.g. a mixture, whose rows share responsibilities
-            why = f"Its rows cannot be taken out one by one: {error}."
+            why = f"Rows cannot be left out one by one: {error}."
     else:
         judged = evaluate(model, rows.X, labels)
     if judged is not None and len(judged.classes) == 1:
@@ -194,7 +194,10 @@ DECIBAN_SCALE = [
         "0 dB is an even chance; 3 dB is two to one (67%), 10 dB ten to one (91%), 20 dB a hundred to one (99%), and "
         "30 dB a thousand to one (99.9%)."
     ),
-    paragraph("A minus sign speaks as strongly for the other side. About 1 dB is as little as anybody would notice."),
+    paragraph(
+        "A minus sign is evidence for the other class, of the same strength. About 1 dB is the smallest difference "
+        "that anybody would notice."
+    ),
 ]
 
 

@@ -200,8 +200,8 @@ def summary(model: TableModel) -> Summary:
         law, gain = laws.get(kind.name, ("left out" if kind.kind in LEFT_OUT else "", None))
         decibans = None if gain is None else gain * DECIBANS
         rows.append((kind.name, kind.kind, decibans, weights.get(kind.name), law, kind.why))
-    title = "columns (dB: what each tells of a row's class by itself, on average)"
-    columns = Table(title, ("column", "kind", "dB", "weight", "law", "why"), rows, most=max(60, len(rows)))
+    title = "columns (dB: evidence of each alone about a row's class, on average)"
+    columns = Table(title, ("column", "kind", "dB", "weight", "distribution", "why"), rows, most=max(60, len(rows)))
     candidates = sorted(model.record.candidates, key=lambda c: (not c.weight, not c.chosen, c.loss))
     tried = candidates_table((c.expert, c.setting, c.loss, c.weight, c.chosen) for c in candidates)
     tried = replace(tried, most=sum(c.chosen for c in candidates) + 5)
