@@ -135,7 +135,8 @@ def graded(prior: dict | None = None) -> Graded:
 
 
 @pytest.mark.parametrize("prior", [None, {"free": {"spam": 3}, "lunch": 1}])
-def test_tables_of_a_few_items_agree_with_full_tables(prior):
+def test_tables_of_a_few_items_agree_with_full_tables(prior, monkeypatch):
+    monkeypatch.setattr("deciban.text.graded.ITEMS_PER_CALL", 0)  # of so small a model tables are made at once
     few, all_ = graded(prior), graded(prior)
     all_.tables()
     texts = Documents(["claim your free lunch", "", "never seen words", SPAM[3]])
@@ -145,7 +146,8 @@ def test_tables_of_a_few_items_agree_with_full_tables(prior):
     assert "tables" not in few._cache
 
 
-def test_all_tables_are_made_once_as_many_items_were_asked_for():
+def test_all_tables_are_made_once_as_many_items_were_asked_for(monkeypatch):
+    monkeypatch.setattr("deciban.text.graded.ITEMS_PER_CALL", 0)
     model = graded()
     ((_, rows),) = numbered(Documents(SPAM + HAM), model.sums.lexicon, model.sums.blocks, 1)
     asked, items = sum(len(indices) for _, indices in rows.values()), sum(c.size for c in model.sums.cells.values())
