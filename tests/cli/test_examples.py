@@ -114,8 +114,9 @@ NEEDS_DATABASE = "postgresql://"
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in COMMANDS]
-)
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in COMMANDS if name != "serve"],
+)  # what serves does not end; tests/server starts servers
 def test_every_example_runs(name, furnished, tmp_path, capsys):
     folder = tmp_path / "here"
     shutil.copytree(furnished, folder, ignore=shutil.ignore_patterns("*.deciban" if name == "train" else ""))

@@ -399,7 +399,7 @@ def test_what_spark_says_is_told_in_a_line():
     assert engine.reason("[PATH_NOT_FOUND] Path does not exist. SQLSTATE: 42K03", "f") == (
         "f: [PATH_NOT_FOUND] Path does not exist."
     )
-    assert engine.reason(LOST, "rows").startswith("partition 7 of rows: whoever worked on it was killed")
+    assert engine.reason(LOST, "rows").startswith("partition 7 of rows: the executor was killed")
     assert engine.reason(BROKEN, "rows") == "partition 3 of rows: ␛[31mno disk is full"
     wrong = "Traceback (most recent call last):\n  File …\n    import\nRuntimeError: Python 3.9 there\nand 3.11 here\n"
     assert engine.reason(wrong, "rows") == "rows: RuntimeError: Python 3.9 there"

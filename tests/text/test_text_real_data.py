@@ -272,7 +272,7 @@ def test_documents_without_labels_do_no_harm(name, weight, every):
     assert with_unlabelled[1] > alone[1] - 0.03
     assert model.n_unlabelled_ == len(X) - len(some)
     assert model.class_count_.sum() == pytest.approx(len(some) + weight * model.n_unlabelled_)
-    with pytest.raises(deciban.ForgetError, match="guessed"):
+    with pytest.raises(deciban.ForgetError, match="inferred"):
         model.forget(X[:1], y[:1])
-    with pytest.raises(deciban.ForgetError, match="guessed"):
+    with pytest.raises(deciban.ForgetError, match="inferred"):
         model.leave_one_out(X[:1], y[:1])

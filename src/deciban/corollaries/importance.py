@@ -14,7 +14,7 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError
-from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Curve, Importance, Item, Pair, Point
+from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, ActingPair, Curve, Importance, Item, Point
 from deciban.schema import find
 from deciban.show import number, plain
 
@@ -33,7 +33,7 @@ MIN_DEGREES = 20  # degrees of freedom, where variation within a value is measur
 MISSING, OTHERS = "missing", "others"
 
 
-class Values(NamedTuple):
+class ColumnValues(NamedTuple):
     """An item's values in some rows: each row's group of values, ascending, and what the groups are called."""
 
     group: Codes  # (n,) −1: the row does not have the item
@@ -41,7 +41,7 @@ class Values(NamedTuple):
     at: tuple[float | None, ...]  # where they are, of numbers
 
 
-PRESENT = Values(np.zeros(1, dtype=np.int32), ("",), (None,))  # of a word, which is there or not
+PRESENT = ColumnValues(np.zeros(1, dtype=np.int32), ("",), (None,))  # of a word, which is there or not
 
 
 class RowEvidence(NamedTuple):
@@ -91,7 +91,7 @@ def importance(
     y: Codes,
     classes: Array,
     class_weight: Floats,
-    values_of: Callable[[int, Array], Values | None],
+    values_of: Callable[[int, Array], ColumnValues | None],
     how: str,
     weight: Floats | None = None,
     what: str = "column",
@@ -121,7 +121,7 @@ def importance(
     against_mean = centred * (k / max(1, k - 1) * DECIBANS)  # each class against the mean of the others
     by_item = np.argsort(rows.item, kind="stable")
     ends = np.append(0, np.cumsum(having))
-    drawn: list[tuple[str, Values, Floats]] = []  # with the evidence of each row, (n, k)
+    drawn: list[tuple[str, ColumnValues, Floats]] = []  # with the evidence of each row, (n, k)
     for j in order:
         entries = by_item[ends[j] : ends[j + 1]]
         own_values = values_of(j, entries)
@@ -145,7 +145,7 @@ def centred_evidence(evidence: Floats, class_weight: Floats) -> Floats:
 # ------------------------------------------------------------------ curves
 
 
-def curve(name: str, values: Values, decibans: Floats, weight: Floats) -> Curve:
+def curve(name: str, values: ColumnValues, decibans: Floats, weight: Floats) -> Curve:
     """The mean evidence of each value, (n, sides)."""
     present = np.unique(values.group[values.group >= 0]).tolist()
     amount = members(values.group) * weight
@@ -158,7 +158,7 @@ def curve(name: str, values: Values, decibans: Floats, weight: Floats) -> Curve:
     return Curve(name, tuple(points))
 
 
-def grouped_numbers(numbers: Floats, most: int = MAX_POINTS) -> Values:
+def grouped_numbers(numbers: Floats, most: int = MAX_POINTS) -> ColumnValues:
     """Groups of about equal numbers of rows, each from one value to another; missing values come first."""
     is_missing = np.isnan(numbers)
     distinct, place, count = np.unique(numbers[~is_missing], return_inverse=True, return_counts=True)
@@ -174,10 +174,10 @@ def grouped_numbers(numbers: Floats, most: int = MAX_POINTS) -> Values:
         mine = distinct[by_value == g]
         names.append(number(mine[0]) if len(mine) == 1 else f"{number(mine[0])} to {number(mine[-1])}")
         at.append(float(np.mean(numbers[group == g + 1])))
-    return Values(group, tuple(names), tuple(at))
+    return ColumnValues(group, tuple(names), tuple(at))
 
 
-def grouped_categories(levels: Sequence[Any], most: int = MAX_POINTS) -> Values:
+def grouped_categories(levels: Sequence[Any], most: int = MAX_POINTS) -> ColumnValues:
     """The most frequent values, and the others together; None is missing."""
     counts: dict[Any, int] = {}
     for level in levels:
@@ -185,19 +185,19 @@ def grouped_categories(levels: Sequence[Any], most: int = MAX_POINTS) -> Values:
     frequent = sorted((level for level in counts if level is not None), key=lambda level: -counts[level])[:most]
     place = {level: i + 1 for i, level in enumerate(frequent)} | {None: 0}
     group = np.array([place.get(level, len(frequent) + 1) for level in levels], dtype=np.int32)
-    return Values(group, (MISSING, *map(str, frequent), OTHERS), (None,) * (len(frequent) + 2))
+    return ColumnValues(group, (MISSING, *map(str, frequent), OTHERS), (None,) * (len(frequent) + 2))
 
 
 # ------------------------------------------------------------------ columns that act together
 
 
-def acting_together(columns: Sequence[tuple[str, Values, Floats]]) -> tuple[Pair, ...]:
+def acting_together(columns: Sequence[tuple[str, ColumnValues, Floats]]) -> tuple[ActingPair, ...]:
     """Columns whose evidence for the same value varies with another column, the strongest first.
 
     Within each group of rows with about the same value, the evidence has a variance, a mean over the classes; few
     groups of both columns' values explain a share of it. Both are corrected for the number of groups.
     """
-    found: list[Pair] = []
+    found: list[ActingPair] = []
     for name, values, decibans in columns[:MAX_COLUMNS_PAIRED]:
         have, k = np.flatnonzero(values.group >= 0), decibans.shape[1]
         own = members(values.group[have])
@@ -216,14 +216,14 @@ def acting_together(columns: Sequence[tuple[str, Values, Floats]]) -> tuple[Pair
         share, other = best
         strength = float(np.sqrt(share * variance))
         if share >= MIN_PAIR_SHARE and strength >= MIN_PAIR_DECIBANS:
-            found.append(Pair(name, other, rounded(strength)))
-    strongest: dict[frozenset[str], Pair] = {}
+            found.append(ActingPair(name, other, rounded(strength)))
+    strongest: dict[frozenset[str], ActingPair] = {}
     for pair in sorted(found, key=lambda pair: -pair.decibans):
         strongest.setdefault(frozenset((pair.first, pair.second)), pair)
     return tuple(strongest.values())[:MAX_PAIRS]
 
 
-def few_groups(values: Values) -> Codes:
+def few_groups(values: ColumnValues) -> Codes:
     """Each row's group among FEW_GROUPS: of neighbouring numbers, or the most frequent categories and the rest."""
     present, place, count = np.unique(values.group, return_inverse=True, return_counts=True)
     if any(at is not None for at in values.at):
@@ -245,7 +245,7 @@ def members(group: Codes) -> Floats:
 
 
 def within(values: Floats, member: Floats) -> Floats:
-    """Values (n, k) less the mean of their group."""
+    """ColumnValues (n, k) less the mean of their group."""
     return np.asarray(values - member.T @ (member @ values / member.sum(axis=1)[:, None]))
 
 
@@ -286,7 +286,7 @@ def by_explanations(model: Any, rows: Any, codes: Codes, weight: Floats | None, 
     kept = RowEvidence(row, np.array([j for _, j, *_ in entries]), np.array([e for *_, e in entries]), scores[used])
     given = [value for _, _, value, _ in entries]
 
-    def values_of(item: int, at: Array) -> Values | None:
+    def values_of(item: int, at: Array) -> ColumnValues | None:
         del item
         values = PRESENT if model.item_kind == "word" else grouped([given[i] for i in at.tolist()])
         group = np.full(len(used), -1, dtype=np.int32)
@@ -297,8 +297,8 @@ def by_explanations(model: Any, rows: Any, codes: Codes, weight: Floats | None, 
     return importance(names, kept, codes[used], model.classes, model.weight, values_of, how, w, model.item_kind)
 
 
-def grouped(values: Sequence[Any]) -> Values:
-    """Values in groups: numbers where all are, categories otherwise."""
+def grouped(values: Sequence[Any]) -> ColumnValues:
+    """ColumnValues in groups: numbers where all are, categories otherwise."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return grouped_numbers(np.array(values, dtype=np.float64))
     return grouped_categories(values)

@@ -46,7 +46,7 @@ class Curve(NamedTuple):
         return any(point.at is not None for point in self.points)
 
 
-class Pair(NamedTuple):
+class ActingPair(NamedTuple):
     """Two columns that act together: the first one's evidence for the same value differs by the second."""
 
     first: str
@@ -78,7 +78,7 @@ class Importance(Result):
     sides: tuple[Any, ...]  # the classes that curves are evidence for
     items: tuple[Item, ...]
     curves: tuple[Curve, ...] = ()
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[ActingPair, ...] = ()
 
     @property
     def least_rows(self) -> int:
@@ -195,7 +195,7 @@ class Importance(Result):
         return ax
 
 
-def pair_sentence(pair: Pair) -> str:
+def pair_sentence(pair: ActingPair) -> str:
     """What it means that two columns act together."""
     return (
         f"{pair.first} and {pair.second} act together: for the same {pair.first}, its evidence varies by "
@@ -238,7 +238,7 @@ def unpacked(about: Any) -> Importance | None:
         )
         for name, points in curves
     )
-    read_pairs = tuple(Pair(str(first), str(second), float(db)) for first, second, db in pairs)
+    read_pairs = tuple(ActingPair(str(first), str(second), float(db)) for first, second, db in pairs)
     return Importance(what, int(rows), how, tuple(classes), tuple(sides), read_items, read_curves, read_pairs)
 
 

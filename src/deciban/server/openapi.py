@@ -188,7 +188,7 @@ SCHEMAS: dict[str, Schema] = {
     "Evidence": thing(
         model=STRING,
         version=VERSION,
-        evidence=listed(thing(item=STRING, decibans=NUMBER, **{"class": LABEL})),
+        evidence=listed(thing(item=STRING, decibans=NUMBER, rows=INTEGER, **{"class": LABEL})),
     ),
     "Recent": thing(
         model=STRING,

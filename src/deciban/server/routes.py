@@ -247,7 +247,8 @@ async def evidence(exchange: Exchange) -> Response:
     """The strongest evidence for each class."""
     live, most = exchange.live, exchange.number("most", 20, least=1)
     table = await exchange.service.in_thread(live.current.evidence, most)
-    items = [{"class": c, "item": item, "decibans": db} for c, item, db in zip(*table.values(), strict=True)]
+    names = ["decibans" if name == "dB" else name for name in table]  # class, item, and rows where they are known
+    items = [dict(zip(names, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return JSONResponse(finite({"model": live.name, "version": live.current.seq, "evidence": items}))
 
 

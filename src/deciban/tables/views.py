@@ -11,7 +11,7 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
-from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, RowEvidence, Values, folds_out
+from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, ColumnValues, RowEvidence, folds_out
 from deciban.corollaries.importance import importance as of_rows
 from deciban.pool import Pool
 from deciban.reading.columns import Column, Levels
@@ -138,7 +138,7 @@ def importance(
     if not len(use):
         return None
 
-    def column_values(j: int, entries: Array) -> Values | None:
+    def column_values(j: int, entries: Array) -> ColumnValues | None:
         del entries  # every row has every column
         return values_of(model.encoding.columns[j], rows.codes[use, j]) if j < d else None
 
@@ -160,12 +160,12 @@ def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | Non
     return replace(model, experts=experts, weight=remaining, pool=Pool(weights, model.pool.offsets))
 
 
-def values_of(coded: Coded, codes: Codes) -> Values:
+def values_of(coded: Coded, codes: Codes) -> ColumnValues:
     """A column's values by code: numbers in groups of about equal shares of rows, the most frequent categories."""
     if isinstance(coded, Known):
         most = min(MAX_POINTS, len(coded.levels))
         group = np.where(codes < 0, most + 1, np.minimum(codes, most + 1)).astype(np.int32)
-        return Values(group, (*(coded.label(code) for code in range(most + 1)), OTHERS), (None,) * (most + 2))
+        return ColumnValues(group, (*(coded.label(code) for code in range(most + 1)), OTHERS), (None,) * (most + 2))
     middle = np.cumsum(coded.mass) - coded.mass / 2
     by_bin = np.unique((middle * MAX_POINTS).astype(np.intp), return_inverse=True)[1]
     if len(coded.mass) <= MAX_POINTS:
@@ -176,7 +176,7 @@ def values_of(coded: Coded, codes: Codes) -> Values:
         names.append(coded.label(int(bins[0]) + 1, int(bins[-1]) + 1))
         middles = (coded.low[bins] + coded.high[bins]) / 2
         at.append(float(np.average(middles, weights=coded.mass[bins]) if coded.mass[bins].any() else middles.mean()))
-    return Values(np.append(0, by_bin + 1)[np.maximum(codes, 0)].astype(np.int32), tuple(names), tuple(at))
+    return ColumnValues(np.append(0, by_bin + 1)[np.maximum(codes, 0)].astype(np.int32), tuple(names), tuple(at))
 
 
 def value_of(column: Column) -> Any:

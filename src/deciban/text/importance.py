@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
-from deciban.corollaries.importance import PRESENT, RowEvidence, Values, folds_out
+from deciban.corollaries.importance import PRESENT, ColumnValues, RowEvidence, folds_out
 from deciban.corollaries.importance import importance as of_rows
 from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
@@ -33,7 +33,7 @@ MAX_DOCUMENTS_AT_FIT = 400  # on which importance is computed while fitting
 TOLERANCE = 1e-2  # relative, of the law of common items without some documents: an average needs no more
 
 
-class Entries(NamedTuple):
+class ItemEntries(NamedTuple):
     """Evidence of items in documents, (entries, k) nats."""
 
     document: Array
@@ -64,7 +64,7 @@ def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, lea
     row = np.searchsorted(use, found.document[keep])
     evidence = RowEvidence(row, found.item[keep], found.nats[keep], scores[use])
 
-    def values_of(item: int, at: Array) -> Values | None:
+    def values_of(item: int, at: Array) -> ColumnValues | None:
         if item >= spelled.first["rest"]:  # no word
             return None
         group = np.full(len(use), -1, dtype=np.int32)
@@ -113,23 +113,23 @@ def without(model: Graded, rows: dict[str, Rows], y: Codes, weight: Floats | Non
     return part
 
 
-def replace_documents(entries: Entries, at: Array) -> Entries:
+def replace_documents(entries: ItemEntries, at: Array) -> ItemEntries:
     """The same with other numbers of documents."""
     return entries._replace(document=at[entries.document])
 
 
-def added_up(entries: list[Entries], items: int) -> Entries:
+def added_up(entries: list[ItemEntries], items: int) -> ItemEntries:
     """One entry for each item of a document."""
     document, item, nats = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     keys, place = np.unique(document * items + item, return_inverse=True)
     total = np.stack([np.bincount(place, column, minlength=len(keys)) for column in nats.T], axis=1)
-    return Entries(keys // items, keys % items, np.asarray(total, dtype=np.float64))
+    return ItemEntries(keys // items, keys % items, np.asarray(total, dtype=np.float64))
 
 
 # ------------------------------------------------------------------ evidence of items
 
 
-def item_evidence(model: Graded, block: str, rows: Rows) -> Entries:
+def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     """The evidence of the known items of documents for every class: the terms of the model's score."""
     from deciban.text.views import evidence, hats
 
@@ -142,7 +142,7 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> Entries:
     known = of_known[place]
     document, known = document[known >= 0], known[known >= 0]
     if not len(known):
-        return Entries(document, known, np.zeros((0, len(model.classes))))
+        return ItemEntries(document, known, np.zeros((0, len(model.classes))))
     log_odds, kappa = evidence(table, some)
     weights, n = model.effective_choice.weights(block), len(indptr) - 1
     mine = kappa[known]
@@ -150,13 +150,13 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> Entries:
     belief = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)])[known] / np.sqrt(total)[document]
     belief += weights[:, -2] * damped(rows)[document, None]
     belief += weights[:, -1] * mine / np.sqrt(square)[document]
-    return Entries(document, which[some][known], np.einsum("is,isk->ik", belief, log_odds[known]))
+    return ItemEntries(document, which[some][known], np.einsum("is,isk->ik", belief, log_odds[known]))
 
 
-def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, Entries], Entries]:
+def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, ItemEntries], ItemEntries]:
     """The evidence of the jointly modelled items, by block, and of the absence of the others."""
     sums, laws, k = model.sums, model.gaussians(), len(model.classes)
-    nothing = Entries(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, k)))
+    nothing = ItemEntries(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, k)))
     if sums.common is None or laws is None or not model.effective_choice.ridge_weights.any():
         return {}, nothing
     vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
@@ -170,9 +170,9 @@ def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, Ent
     for b in np.unique(sums.common.block[vectors.at]).tolist():
         mine = np.flatnonzero(sums.common.block[vectors.at] == b)
         number = places[BLOCKS[b]][sums.common.number[vectors.at[mine]]]
-        out[BLOCKS[b]] = Entries(document[mine], number, nats[mine])
+        out[BLOCKS[b]] = ItemEntries(document[mine], number, nats[mine])
     some = np.unique(document)
-    return out, Entries(some, np.zeros(len(some), dtype=np.intp), np.tile(constants, (len(some), 1)))
+    return out, ItemEntries(some, np.zeros(len(some), dtype=np.intp), np.tile(constants, (len(some), 1)))
 
 
 # ------------------------------------------------------------------ from items to words
@@ -210,11 +210,11 @@ class Spelled(NamedTuple):
         first["rest"] = len(names)
         return cls(lexicon, rows, place, numbers, [*names, CORRECTION, ABSENT], first)
 
-    def by_word(self, model: Graded, rows: dict[str, Rows], at: Array) -> Iterator[Entries]:
+    def by_word(self, model: Graded, rows: dict[str, Rows], at: Array) -> Iterator[ItemEntries]:
         """The evidence of documents `at`, whose rows are given, by word and what else has a name."""
         offsets = model.effective_choice.pool.offsets
         documents = np.arange(len(at))
-        yield Entries(documents, np.full(len(at), self.first["rest"]), np.tile(offsets, (len(at), 1)))
+        yield ItemEntries(documents, np.full(len(at), self.first["rest"]), np.tile(offsets, (len(at), 1)))
         common, absent = common_evidence(model, rows)
         yield absent._replace(item=absent.item + self.first["rest"] + 1)
         for block in model.sums.blocks:
@@ -225,15 +225,15 @@ class Spelled(NamedTuple):
                         block, self._spelled(block, own, entries), some_rows(self.rows["words"], at)
                     )
 
-    def _spelled(self, block: str, own: Rows, entries: Entries) -> Entries:
-        """Entries by the numbers of this lexicon; items in one bucket share them equally."""
+    def _spelled(self, block: str, own: Rows, entries: ItemEntries) -> ItemEntries:
+        """ItemEntries by the numbers of this lexicon; items in one bucket share them equally."""
         document, item = np.repeat(np.arange(len(own[0]) - 1), np.diff(own[0])), own[1]
         size = int(max(self.place[block].max(initial=0), entries.item.max(initial=0))) + 2
         keys, asked = document * size + self.place[block][item] + 1, entries.document * size + entries.item + 1
         return shared_by(keys, document, item, asked, entries.nats)
 
-    def _shared(self, block: str, entries: Entries, words: Rows) -> Iterator[Entries]:
-        """Entries of items as entries of the words that they are made of."""
+    def _shared(self, block: str, entries: ItemEntries, words: Rows) -> Iterator[ItemEntries]:
+        """ItemEntries of items as entries of the words that they are made of."""
         if block == "words":
             yield entries
         elif block == "headers":
@@ -246,11 +246,11 @@ class Spelled(NamedTuple):
             for own in pair:
                 mine = np.flatnonzero(own > 0)
                 share = np.where(both, 0.5, 1.0)[mine, None]
-                yield Entries(entries.document[mine], own[mine], share * entries.nats[mine])
+                yield ItemEntries(entries.document[mine], own[mine], share * entries.nats[mine])
         else:
             yield from self._of_characters(entries, words)
 
-    def _of_characters(self, entries: Entries, words: Rows) -> Iterator[Entries]:
+    def _of_characters(self, entries: ItemEntries, words: Rows) -> Iterator[ItemEntries]:
         runs, begin = self.lexicon.spelled
         sizes = np.diff(begin)[words[1]]
         document = np.repeat(np.repeat(np.arange(len(words[0]) - 1), np.diff(words[0])), sizes)
@@ -263,16 +263,16 @@ class Spelled(NamedTuple):
         keys, asked = document * size + run, entries.document * size + entries.item
         yield shared_by(keys, document, word, asked, entries.nats)
         alone = ~np.isin(asked, keys)  # in no word, as in scripts without spaces
-        yield Entries(entries.document[alone], entries.item[alone] + self.first["characters"], entries.nats[alone])
+        yield ItemEntries(entries.document[alone], entries.item[alone] + self.first["characters"], entries.nats[alone])
 
 
-def shared_by(keys: Array, document: Array, item: Array, asked: Array, nats: Floats) -> Entries:
+def shared_by(keys: Array, document: Array, item: Array, asked: Array, nats: Floats) -> ItemEntries:
     """What is asked for by key, shared equally by the items with that key."""
     if not len(asked):
-        return Entries(document[:0], item[:0], nats)
+        return ItemEntries(document[:0], item[:0], nats)
     order = np.argsort(asked, kind="stable")
     at = np.minimum(np.searchsorted(asked[order], keys), len(asked) - 1)
     found = np.flatnonzero(asked[order][at] == keys)
     source = order[at[found]]
     shares = np.bincount(source, minlength=len(asked))
-    return Entries(document[found], item[found], nats[source] / shares[source, None])
+    return ItemEntries(document[found], item[found], nats[source] / shares[source, None])

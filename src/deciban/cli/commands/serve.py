@@ -16,26 +16,30 @@ def serve(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Where examples are kept: an SQLite file (deciban.sqlite), or postgresql://…"),
+        typer.Option(help="Where examples are kept: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).")] = None,
-    port: Annotated[int | None, typer.Option(help="The port (8470).")] = None,
-    socket: Annotated[str | None, typer.Option(help="Listen on a Unix socket at this path instead.")] = None,
+    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).", metavar="ADDRESS")] = None,
+    port: Annotated[int | None, typer.Option(help="The port (8470).", metavar="NUMBER")] = None,
+    socket: Annotated[
+        str | None, typer.Option(help="Listen on a Unix socket at this path instead.", metavar="FILE")
+    ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Require no tokens: on loopback or a socket only.")
     ] = False,
     content: Annotated[
-        str | None, typer.Option(help="How the content of examples is kept: plain, encrypted or none.")
+        str | None, typer.Option(help="How the content of examples is kept: plain, encrypted or none.", metavar="FORM")
     ] = None,
     key_file: Annotated[
-        str | None, typer.Option(help="The key of encrypted content; `deciban token key` writes one.")
+        str | None, typer.Option(help="The key of encrypted content; `deciban token key` writes one.", metavar="FILE")
     ] = None,
-    config: Annotated[str | None, typer.Option("--config", "-c", help="A file of settings (TOML).")] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", "-c", help="A file of settings (TOML).", metavar="FILE")
+    ] = None,
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Begin with MODEL, and learn all examples of the store again.")
     ] = False,
     show_config: Annotated[bool, typer.Option("--show-config", help="Print the settings, and leave.")] = False,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")] = None,
 ) -> None:
     """Serve models over HTTP: they classify, explain, learn, take corrections and forget.
 
@@ -45,9 +49,9 @@ def serve(
     \b
     Examples:
       deciban serve spam.deciban
-      deciban serve spam.deciban tickets=queue.deciban --store /var/lib/deciban/store.sqlite
-      deciban serve spam.deciban --socket /run/deciban/socket --no-auth
-      deciban serve --config /etc/deciban.toml --show-config
+      deciban serve spam.deciban tickets=queue.deciban --store store.sqlite
+      deciban serve spam.deciban --socket deciban.socket --no-auth
+      deciban serve --config deciban.toml --show-config
     """
     from deciban.server.config import models_of, settings_of
 

@@ -22,9 +22,14 @@ def token(
     name: Annotated[
         str | None, typer.Argument(help="The token's name; of `key`, the file to write.", show_default=False)
     ] = None,
-    scope: Annotated[str, typer.Option(help="read, teach (and read), or admin (and teach).")] = "read",
-    store: Annotated[str | None, typer.Option(help="The server's store (deciban.sqlite).")] = None,
-    config: Annotated[str | None, typer.Option("--config", "-c", help="A file of settings (TOML).")] = None,
+    scope: Annotated[str, typer.Option(help="read, teach (and read), or admin (and teach).", metavar="SCOPE")] = "read",
+    store: Annotated[
+        str | None,
+        typer.Option(help="Where examples are kept: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
+    ] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", "-c", help="A file of settings (TOML).", metavar="FILE")
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Make, list and revoke the tokens of a server, and make the key of encrypted content.
