@@ -167,3 +167,17 @@ def test_arrow_reads_numbers_as_floats_where_they_are_plain(tmp_path):
     arrow_csv.write_csv(pa.table({"x": [1.5, 2.0], "n": [1, 2], "s": ["a", "1,5"]}), path)
     source = deciban.sources.open_source([path])
     assert (source.types["x"], source.types["n"], source.types["s"]) == (pa.float64(), pa.float64(), pa.string())
+
+
+def test_a_model_of_plain_numbers_reads_strings_whose_format_leaves_no_doubt():
+    """As where a spreadsheet was learned, and an export of it as text is predicted."""
+    days = [datetime.date(2022, 1, 1) + datetime.timedelta(days=i) for i in range(80)]
+    amounts = (np.arange(80) * 10.25 + 1000.5).tolist()
+    table = {"amount": amounts, "day": days, "y": [i >= 40 for i in range(80)]}
+    model = Classifier().fit(table, "y")
+    text = {"amount": [f"{german(v)} €" for v in amounts], "day": [day.strftime("%d.%m.%Y") for day in days]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(model.predict_proba(text), model.predict_proba({"amount": amounts, "day": days}))
+    with pytest.warns(DataWarning, match="not a number"):
+        model.predict(text | {"amount": ["1,234"] * 80})  # a thousand, or a fraction?

@@ -525,3 +525,11 @@ def test_importance_is_computed_on_the_rows_of_the_page_where_none_is_stored():
     assert "6 rows left out of the sums" in Reader(page(model, X, y, learned=True, curve=False)).text("importance")
     assert "5 rows that were not learned" in Reader(page(model, X, [*y[:5], "c"], curve=False)).text("importance")
     assert "importance" not in Reader(page(model)).text_by_section
+
+
+def test_a_caution_stands_at_the_top():
+    X, y = [[1.0], [2.0], [6.0], [7.0]], ["small", "small", "large", "large"]
+    written = page(GaussianNB().fit(X, y), X, y, caution="the model has learned <b>some</b> of these rows")
+    assert "Caution: </b><bdi>the model has learned &lt;b&gt;some" in written
+    assert written.index("Caution") < written.index("Accuracy")
+    assert "Caution" not in page(GaussianNB().fit(X, y), X, y)

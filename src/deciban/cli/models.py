@@ -86,12 +86,8 @@ def learned_before(model: Any, rows: ModelRows) -> bool:
     if rows.engine.once or not (origin.get("learned") or origin.get("partly")):
         return False
     digests = set(rows.digests())
-    if digests & set(origin.get("partly", [])):
-        note(
-            "note",
-            f"the model has learned {rows.name} and forgotten some of its rows since, so all rows are treated as new "
-            "and the figures are too optimistic: evaluate on other rows, or train again",
-        )
+    if caution := forgotten_in_part(model, rows):
+        note("note", caution)
     known = digests & set(origin.get("learned", []))
     if known and known != digests:
         raise DecibanError(
@@ -99,6 +95,17 @@ def learned_before(model: Any, rows: ModelRows) -> bool:
             "one, or add --leave-one-out or --as-new"
         )
     return bool(known)
+
+
+def forgotten_in_part(model: Any, rows: ModelRows) -> str:
+    """What to say of files that the model has learned and partly forgotten; nothing of others."""
+    partly = set(origin_of(model).get("partly", []))
+    if rows.engine.once or not partly or not partly & set(rows.digests()):
+        return ""
+    return (
+        f"the model has learned {rows.name} and forgotten some of its rows since, so all rows are treated as new and "
+        "the figures are too optimistic: evaluate on other rows, or train again"
+    )
 
 
 def class_of(model: Any, label: str) -> Any:

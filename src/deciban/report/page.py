@@ -65,6 +65,7 @@ def page(
     costs: Any = None,
     names: Sequence[Any] | None = None,
     watch: Callable[[int], object] = lambda done: None,  # noqa: ARG005 - nobody watches
+    caution: str = "",
 ) -> str:
     """A page of HTML about a model: what it learned, how good it is, and the evidence behind its predictions.
 
@@ -95,6 +96,8 @@ def page(
         Names of the columns, if X has none.
     watch : function, optional
         Called with the number of parts that are done so far, of N_STEPS.
+    caution : str, optional
+        Shown at the top: why the figures may mislead.
 
     Examples
     --------
@@ -143,6 +146,7 @@ def page(
             "header",
             paragraph("deciban report", class_="eyebrow"),
             tag("h1", cut(heading, 120)),
+            *([paragraph(tag("b", "Caution: "), data(caution, 600), ".")] if caution else []),
             paragraph(verdict(material), class_="lead"),
             figures(material),
             tag("nav", *(tag("a", SECTIONS[key], href=f"#{key}") for key in sections), aria_label="Contents"),

@@ -85,7 +85,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
     """Evaluate the model on labelled rows, by leave-one-out if it has learned them."""
     if leave_one_out is None:
         leave_one_out = learned_before(loaded, rows)
-        if not leave_one_out and not origin_of(loaded).get("learned"):
+        if not leave_one_out and not (origin_of(loaded).get("learned") or origin_of(loaded).get("partly")):
             note(
                 "note",
                 "the model does not record which files it has learned, so these rows are assumed to be new; "

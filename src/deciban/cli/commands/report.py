@@ -10,7 +10,7 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
-from deciban.cli.models import class_of, kind_of, learned_before, origin_of, rows_for
+from deciban.cli.models import class_of, forgotten_in_part, kind_of, learned_before, origin_of, rows_for
 from deciban.cli.output_files import checked_output
 from deciban.cli.terminal import format_bytes, note, pluralize, print_line, show_json
 from deciban.errors import DecibanError
@@ -64,10 +64,11 @@ def report(
     origin = origin_of(estimator)
     about = {**origin, "file": os.path.basename(model)}
     X = y = None
-    learned = False
+    learned, caution = False, ""
     if data:
         rows = rows_for(estimator, data, FileOptions(format, delimiter, encoding, missing, header, sheet), target)
         learned = learned_before(estimator, rows) if leave_one_out is None else leave_one_out
+        caution = "" if learned else forgotten_in_part(estimator, rows)
         table, all_here = rows.all_or_sample(MAX_ROWS_IN_REPORT)
         about["data"] = rows.name
         with rows.labelled(table, all_here) as (X, y):
@@ -86,6 +87,7 @@ def report(
             positive=None if positive is None else class_of(estimator, positive),
             costs=None if cost is None else costs_of(cost),
             watch=watch,
+            caution=caution,
         )
     write_atomically(Path(output), content.encode())
     size = os.path.getsize(output)
