@@ -55,7 +55,7 @@ def verdict(material: Material) -> Markup:
     """The accuracy in two sentences."""
     judged, summary = material.judged, summary_of(material.model)
     if judged is not None and judged.judged:
-        how = "each judged by the model without it" if material.learned else "taken to be new to it"
+        how = "each predicted by the model without it" if material.learned else "assumed to be new to it"
         majority = int(np.argmax(judged.shares))
         return joined(
             [
@@ -220,7 +220,7 @@ def measure_table(judged: Judged, model: Any) -> Markup:
             with_known("accuracy", True),
             joined(
                 [
-                    "the share of rows that are predicted right; always ",
+                    "the share of rows that are predicted correctly; always ",
                     data(plain(judged.classes[top]), 30),
                     f" has {percent(judged.shares[top])}",
                 ]

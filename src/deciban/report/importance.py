@@ -65,7 +65,7 @@ def importance_section(importance: Importance | str) -> list[Markup]:
         paragraph(
             f"The evidence of each {importance.what}, as in explanations: for a row's class over the most probable "
             f"other class, in decibans, on average over {pluralize(importance.rows, 'row')} {importance.how}. Bars "
-            "show its mean size; a number with a sign is the mean of evidence for the truth, less that against it."
+            "show the mean size; signed numbers are the mean evidence for the true class."
         ),
         ranking(importance),
         *(paragraph(pair_sentence(pair), class_="note") for pair in importance.pairs),
