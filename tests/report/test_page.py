@@ -184,7 +184,7 @@ def test_the_numbers_are_those_of_the_model():
 
 def test_new_rows_are_judged_as_new(plane_page):
     parsed = Reader(plane_page)
-    assert "taken to be new to it" in parsed.text("")
+    assert "assumed to be new to it" in parsed.text("")
     assert "width" in parsed.text("data")
     assert "ROC" not in parsed.text("calibration")
     assert plane_page.count(" region") >= 3, "each class has a region"
