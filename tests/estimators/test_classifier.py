@@ -195,7 +195,9 @@ def test_a_shift_of_classes_is_found(real, name):
 # ------------------------------------------------------------------ leaving out, and chance
 
 
-@pytest.mark.parametrize("name", [pytest.param("pima", marks=pytest.mark.slow), "glass", "voting"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("pima", marks=pytest.mark.slow), pytest.param("glass", marks=pytest.mark.slow), "voting"]
+)
 def test_leave_one_out_is_close_to_cross_validation(real, name):
     """Choices are kept in one and made again in the other, from four fifths of the rows: it is a little worse."""
     X, y = real(name)

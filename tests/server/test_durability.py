@@ -24,7 +24,7 @@ from deciban.server.service import Service
 from deciban.server.store.base import StoreError
 from deciban.server.store.sqlite import SqliteStore
 
-KILLS = 12, 1000  # in `make test`, and in `make test-all`
+KILLS = 5, 1000  # in `make test`, and in `make test-all`
 WORDS = ["cash", "prize", "lunch", "noon", "home", "win", "late", "free", "board", "meeting"]
 
 try:

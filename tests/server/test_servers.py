@@ -151,7 +151,7 @@ class Teacher(threading.Thread):
         return False
 
 
-@pytest.mark.parametrize("kills", [1, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [pytest.param(1, marks=pytest.mark.slow), pytest.param(40, marks=pytest.mark.slow)])
 def test_three_servers_that_are_killed_end_at_the_same_model(texts, database, kills):
     rng = random.Random(0)
     servers = [Running(texts["texts"], database) for _ in range(3)]
