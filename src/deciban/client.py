@@ -70,7 +70,7 @@ class Client:
 
     # ------------------------------------------------------------------ answers
 
-    def predict(self, examples: Content | Sequence[Content], *, id: str | None = None) -> Any:  # noqa: A002
+    def predict(self, examples: Content | Sequence[Content], *, id: str | None = None) -> Any:  # noqa: A002 - the API's name
         """What each example is: {"id", "label", "probability", "probabilities"}."""
         return self._ask("predict", "predictions", examples, id=id)
 
@@ -95,7 +95,7 @@ class Client:
         examples: Content | Sequence[Content] | None,
         label: Any,
         *,
-        id: Any = None,  # noqa: A002
+        id: Any = None,  # noqa: A002 - the API's name
         new_class: bool = False,
     ) -> Any:
         """Learn an example, or several with a list of labels: once this returns, it is in the store and in the model.
@@ -104,11 +104,11 @@ class Client:
         """
         return self._ask("learn", "results", examples, {"new_class": True} if new_class else {}, label=label, id=id)
 
-    def correct(self, id: str, label: Any, example: Content | None = None) -> Any:  # noqa: A002
+    def correct(self, id: str, label: Any, example: Content | None = None) -> Any:  # noqa: A002 - the API's name
         """Learn an example with another label instead; the example itself is needed where its content is not kept."""
         return self._ask("correct", "results", example, label=label, id=id)
 
-    def forget(self, id: str | None = None, example: Content | None = None, label: Any = None) -> Any:  # noqa: A002
+    def forget(self, id: str | None = None, example: Content | None = None, label: Any = None) -> Any:  # noqa: A002 - the API's name
         """Forget an example by its id; or one that the model learned before it was served, by its content and label."""
         return self._ask("forget", "results", example, label=label, id=id)
 
@@ -180,7 +180,7 @@ class Client:
         options: Mapping[str, Any] | None = None,
         *,
         label: Any = None,
-        id: Any = None,  # noqa: A002
+        id: Any = None,  # noqa: A002 - the API's name
     ) -> Any:
         """One example as a request and its answer, or several."""
         options = dict(options or {})

@@ -117,8 +117,8 @@ cdef extern from "text_loops.h":
     void page_free(Page*) noexcept nogil
     int tokenize_texts(const Text*, const Text*, int64_t, bint, WordSet*, bint, Rule, bint, bint, Stream*,
                        int64_t*) noexcept nogil
-    int runs_of_texts(const Text*, int64_t, bint, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
-    int stretches_of_texts(const Text*, int64_t, bint, WordSet*, bint, int64_t, int64_t, Stream*, int64_t*) noexcept nogil
+    int runs_of_texts(const Text*, int64_t, bint, bint, WordSet*, bint, int64_t, int64_t, Stream*,
+                      int64_t*) noexcept nogil
     int runs_of_words(const WordSet*, int64_t, WordSet*, bint, Lengths, bint, Stream*, int64_t*) noexcept nogil
     int pair_streams(const int32_t*, const int64_t*, const int32_t*, const int64_t*, int64_t, int64_t, PairSet*, bint,
                      int32_t, Stream*, int64_t*) noexcept nogil
@@ -972,42 +972,31 @@ def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not
 def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary grams not None, bint grow,
                int64_t low, int64_t high):
     """The stream of the runs of `low` to `high` characters of documents[start:stop], white space squeezed."""
-    cdef Stream stream
-    cdef int64_t[::1] indptr
-    cdef int failed
-    check_range(start, stop, documents.count)
-    check_lengths(low, high)
-    indptr = np.empty(stop - start + 1, dtype=np.int64)
-    memset(&stream, 0, sizeof(Stream))
-    grams.enter(grow)
-    try:
-        with nogil:
-            failed = runs_of_texts(documents.texts + start, stop - start, documents.lower, &grams.set, grow, low, high,
-                                   &stream, &indptr[0])
-        check(failed)
-        return stream_array(&stream), np.asarray(indptr)
-    finally:
-        grams.leave(grow)
-        stream_free(&stream)
+    return runs(documents, start, stop, False, grams, grow, low, high)
 
 
 def stretches(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary grams not None, bint grow,
               int64_t low, int64_t high):
     """The stream of the runs of `low` to `high` letters of scripts without spaces between words."""
+    if high > STRETCH:
+        raise ValueError(f"runs of up to {high} letters are asked for; there are {STRETCH} at most")
+    return runs(documents, start, stop, True, grams, grow, low, high)
+
+
+cdef runs(Documents documents, Py_ssize_t start, Py_ssize_t stop, bint unspaced, Vocabulary grams, bint grow, int64_t low,
+          int64_t high):
     cdef Stream stream
     cdef int64_t[::1] indptr
     cdef int failed
     check_range(start, stop, documents.count)
     check_lengths(low, high)
-    if high > STRETCH:
-        raise ValueError(f"runs of up to {high} letters are asked for; there are {STRETCH} at most")
     indptr = np.empty(stop - start + 1, dtype=np.int64)
     memset(&stream, 0, sizeof(Stream))
     grams.enter(grow)
     try:
         with nogil:
-            failed = stretches_of_texts(documents.texts + start, stop - start, documents.lower, &grams.set, grow, low, high,
-                                        &stream, &indptr[0])
+            failed = runs_of_texts(documents.texts + start, stop - start, documents.lower, unspaced, &grams.set, grow,
+                                   low, high, &stream, &indptr[0])
         check(failed)
         return stream_array(&stream), np.asarray(indptr)
     finally:

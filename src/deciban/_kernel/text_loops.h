@@ -683,26 +683,6 @@ static int find_runs(const uint8_t *text, int64_t size, int each, int64_t n, Ask
     return 0;
 }
 
-static int runs_of_texts(const Text *texts, int64_t count, bool lower, WordSet *grams, bool grow, int64_t low,
-                         int64_t high, Stream *out, int64_t *indptr) {
-    Page page = {0};
-    Asking asking = {.words = grams, .out = out, .grow = grow};
-    int failed = 0;
-    indptr[0] = 0;
-    for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
-    for (int64_t i = 0; i < count && !failed; i++) {
-        failed = page_read(&page, texts + i, (Reading){lower, false});
-        if (!failed) squeeze_spaces(&page);
-        for (int64_t n = low; n <= high && n <= page.size && !failed; n++)
-            failed = find_runs(page.text, page.size, page.wide ? EACH_CHARACTER : EACH_BYTE, n, &asking);
-        if (!failed) failed = answer(&asking);
-        indptr[i + 1] = out->size;
-        out->done += text_bytes(texts + i);
-    }
-    page_free(&page);
-    return failed;
-}
-
 /* Asks for the runs of `low` to `high` letters that stand alone, next to each other. */
 static int find_stretches(const Page *page, int64_t low, int64_t high, Asking *asking) {
     int64_t starts[STRETCH + 1], count = 0; /* of the last few letters; the stretch so far has `count` of them */
@@ -727,18 +707,31 @@ static int find_stretches(const Page *page, int64_t low, int64_t high, Asking *a
     return answer(asking);
 }
 
-static int stretches_of_texts(const Text *texts, int64_t count, bool lower, WordSet *grams, bool grow, int64_t low,
-                              int64_t high, Stream *out, int64_t *indptr) {
+static int runs_of_text(const Text *text, bool lower, int64_t low, int64_t high, Page *page, Asking *asking) {
+    int failed = page_read(page, text, (Reading){lower, false});
+    if (!failed) squeeze_spaces(page);
+    for (int64_t n = low; n <= high && n <= page->size && !failed; n++)
+        failed = find_runs(page->text, page->size, page->wide ? EACH_CHARACTER : EACH_BYTE, n, asking);
+    return failed ? failed : answer(asking);
+}
+
+static int stretches_of_text(const Text *text, bool lower, int64_t low, int64_t high, Page *page, Asking *asking) {
+    if (text->ascii) return 0;
+    const int failed = page_read(page, text, (Reading){lower, true});
+    return failed ? failed : find_stretches(page, low, high, asking);
+}
+
+/* The runs of all characters of each text; or with `unspaced`, those of letters of scripts without spaces alone. */
+static int runs_of_texts(const Text *texts, int64_t count, bool lower, bool unspaced, WordSet *grams, bool grow,
+                         int64_t low, int64_t high, Stream *out, int64_t *indptr) {
     Page page = {0};
     Asking asking = {.words = grams, .out = out, .grow = grow};
     int failed = 0;
     indptr[0] = 0;
     for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
     for (int64_t i = 0; i < count && !failed; i++) {
-        if (!texts[i].ascii) {
-            failed = page_read(&page, texts + i, (Reading){lower, true});
-            if (!failed) failed = find_stretches(&page, low, high, &asking);
-        }
+        failed = unspaced ? stretches_of_text(texts + i, lower, low, high, &page, &asking)
+                          : runs_of_text(texts + i, lower, low, high, &page, &asking);
         indptr[i + 1] = out->size;
         out->done += text_bytes(texts + i);
     }

@@ -293,6 +293,26 @@ def _levels_kind(
     return *_string_kind(column, names, ""), None
 
 
+def format_of(column: Column, kind: Kind) -> Format | None:
+    """How strings write the numbers or dates of a column that had none when it was learned, as in a spreadsheet.
+
+    None where they are plain, where they are something else, and where there is any doubt.
+    """
+    if not isinstance(column, Levels) or kind not in ("number", "count", "date"):
+        return None
+    names = _strings(column)
+    if not names or _all_parse(names, date if kind == "date" else number):
+        return None
+    if kind == "date":
+        form, doubt = infer_dates(names) or (None, "")
+        return None if doubt else form
+    seen = look(names)
+    if seen is None or seen.words:
+        return None
+    written_as, doubt = seen.format()
+    return None if doubt or not _all_parse(names, lambda name: number(name, written_as)) else written_as
+
+
 def _written_kind(column: Levels, name: str, form: NumberFormat) -> tuple[Kind, str]:
     """The kind of numbers that are written with separators, units or words."""
     numbers = [text.strip() for text in _strings(column) if text.strip() not in form.words]

@@ -11,12 +11,10 @@ import numpy as np
 
 from deciban.errors import DecibanError, similar
 from deciban.reading.columns import Column, Levels, Numbers
-from deciban.reading.convert import Format, as_kind, date, is_missing_word, number
-from deciban.reading.dates import infer_dates
+from deciban.reading.convert import as_kind
 from deciban.reading.frames import Frame, read_frame
-from deciban.reading.kinds import LEFT_OUT, UNKNOWN, ColumnKind, Conventions, infer
+from deciban.reading.kinds import LEFT_OUT, UNKNOWN, ColumnKind, Conventions, format_of, infer
 from deciban.reading.native import native_kind
-from deciban.reading.numerals import look
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")  # the first of January 1970 was a Thursday
@@ -94,24 +92,6 @@ class TableColumns:
                 columns[kind.name] = column
         names = (*self.names, *self.texts)
         return Frame(names, tuple(columns[name] for name in names), frame.size, frame.notes)
-
-
-def format_of(column: Column, kind: str) -> Format | None:
-    """How strings write the numbers or dates of a column that had none when it was learned, as in a spreadsheet.
-
-    None where they are plain, where they are something else, and where there is any doubt.
-    """
-    if not isinstance(column, Levels) or kind not in ("number", "count", "date"):
-        return None
-    texts = [level for level in column.levels if isinstance(level, str) and not is_missing_word(level)]
-    if all((date if kind == "date" else number)(text) is not None for text in texts):
-        return None
-    if kind == "date":
-        form, doubt = infer_dates(texts) or (None, "")
-        return None if doubt else form
-    seen = look(texts)
-    written, doubt = (None, "") if seen is None or seen.words else seen.format()
-    return None if doubt or written is None or any(number(text, written) is None for text in texts) else written
 
 
 def named(names: Sequence[str], most: int = 10) -> str:

@@ -203,7 +203,7 @@ def histograms(shares: Floats, names: Sequence[str], ends: tuple[str, str], titl
     left, high, gap = 92.0, 26.0, 6.0
     k, bins = shares.shape
     width, wide = CHART_WIDTH, (CHART_WIDTH - left) / bins
-    top = max(float(shares.max(initial=0.0)), 1e-12)
+    top = float(shares.max(initial=0.0)) or 1.0
     drawn: list[Markup] = []
     for c in range(k):
         floor = 4 + (c + 1) * high + c * gap
@@ -226,7 +226,7 @@ def category_bars(shares: Floats, categories: Sequence[str], title: str, about: 
     """Bars to the right, labelled by category, for each class below each other; `shares` is (classes, categories)."""
     left, thick, gap = 110.0, (12.0 if len(shares) == 1 else 7.0), 7.0
     k, width, room = len(shares), CHART_WIDTH, CHART_WIDTH - 110.0 - 34.0
-    top = max(float(shares.max(initial=0.0)), 1e-12)
+    top = float(shares.max(initial=0.0)) or 1.0
     drawn: list[Markup] = []
     for b, name in enumerate(categories):
         start = 2 + b * (k * thick + gap)

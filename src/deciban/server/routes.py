@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -210,15 +209,7 @@ async def changed(exchange: Exchange, kind: str, label: str) -> Response:
     examples, _ = await exchange.examples(label=label, content="maybe")
     exchange.rates.examples.take(exchange.caller.name, len(examples))
     done = service.change(live, kind, examples, exchange.caller.name)
-    try:
-        results = await asyncio.wait_for(done, service.settings.timeout)
-    except TimeoutError:
-        raise RequestError(
-            "it took longer than {seconds:g} seconds, and may be written yet: send it again with the same ids",
-            status=503,
-            code="timeout",
-            seconds=service.settings.timeout,
-        ) from None
+    results = await service.in_time(done, ", and may be written yet: send it again with the same ids")
     return JSONResponse({"model": live.name, "version": live.current.seq, "results": results})
 
 

@@ -223,13 +223,14 @@ class Service:
         """Something that takes long, off the event loop."""
         return await self.in_time(asyncio.get_running_loop().run_in_executor(self.pool, work, *given))
 
-    async def in_time(self, work: Awaitable[Result]) -> Result:
+    async def in_time(self, work: Awaitable[Result], advice: str = ": try again, with fewer examples") -> Result:
         """Something that must not take longer than requests may."""
         try:
             return await asyncio.wait_for(work, self.settings.timeout)
         except TimeoutError:
             raise RequestError(
-                "it took longer than {seconds:g} seconds: try again, with fewer examples",
+                "it took longer than {seconds:g} seconds{advice}",
+                advice=advice,
                 status=503,
                 code="timeout",
                 seconds=self.settings.timeout,

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from deciban.errors import DecibanError, FileError
-from deciban.show import one_line
+from deciban.errors import FileError
 from deciban.sources.base import Piece
 from deciban.sources.in_order import arrow_file
 from deciban.sources.input_file import InputFile, Pass
-from deciban.sources.self_describing import SelfDescribing
+from deciban.sources.self_describing import SelfDescribing, file_errors
 
 FILE_MAGIC = b"ARROW1"
 FEATHER_1_MAGIC = b"FEA1"
@@ -31,7 +30,7 @@ class Arrow(SelfDescribing):
         super().__init__(name, files, missing)
         schemas = []
         for file in files:
-            with arrow_errors(file), record_batches(file) as (schema, _):
+            with file_errors(file.name, "Arrow file"), record_batches(file) as (schema, _):
                 schemas.append(schema)
         self._set_columns(schemas, given)
 
@@ -39,7 +38,7 @@ class Arrow(SelfDescribing):
         del rows  # batches have the sizes they were written with
         before = 0
         for file in self.files:
-            with arrow_errors(file), record_batches(file, one_pass) as (_, batches):
+            with file_errors(file.name, "Arrow file"), record_batches(file, one_pass) as (_, batches):
                 for batch, read in batches:
                     # A damaged or malicious file must not lead to reads outside of its buffers.
                     batch.validate(full=True)
@@ -71,17 +70,3 @@ def record_batches(
         else:
             stream = pa.ipc.open_stream(content)
             yield stream.schema, ((batch, content.tell()) for batch in stream)
-
-
-@contextmanager
-def arrow_errors(file: InputFile) -> Iterator[None]:
-    try:
-        yield
-    except DecibanError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileError(
-            "{file} is not a complete Arrow file ({problem}): write it again",
-            file=file.name,
-            problem=one_line(str(error)),
-        ) from None

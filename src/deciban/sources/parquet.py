@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deciban.errors import DecibanError, FileError
-from deciban.show import one_line
 from deciban.sources.base import Piece, even_spans
 from deciban.sources.in_order import arrow_file
 from deciban.sources.input_file import InputFile, Pass
-from deciban.sources.self_describing import SelfDescribing
+from deciban.sources.self_describing import SelfDescribing, file_errors
 
 BUFFER_BYTES = 1 << 20  # of a column, read at a time
 MIN_ROW_GROUPS = 16  # with fewer row groups, a sample is taken from within them
@@ -33,7 +30,7 @@ class Parquet(SelfDescribing):
         self._rows: list[int] = []
         schemas = []
         for file in files:
-            with parquet_errors(file.name), pq.ParquetFile(file.arrow()) as opened:
+            with file_errors(file.name, "Parquet file"), pq.ParquetFile(file.arrow()) as opened:
                 self._rows.append(opened.metadata.num_rows)
                 schemas.append(opened.schema_arrow)
         self.rows_expected = sum(self._rows)
@@ -54,7 +51,7 @@ class Parquet(SelfDescribing):
         # Dictionary-encoded strings can be read as codes.
         coded = [column for column in self.columns if pa.types.is_dictionary(self.types[column])]
         how = {"read_dictionary": coded, "buffer_size": BUFFER_BYTES, "pre_buffer": False}
-        with parquet_errors(file.name):
+        with file_errors(file.name, "Parquet file"):
             how["metadata"] = metadata = pq.read_metadata(file.arrow())  # read separately, since it is at the end
             reading = arrow_file(file, one_pass, lambda: row_group_offsets(metadata))
             with reading as content, pq.ParquetFile(content, **how) as opened:
@@ -66,7 +63,7 @@ class Parquet(SelfDescribing):
         total = sum(self._rows)
         if total <= rows:
             return self._concatenated([piece.table for piece in self._peek()])
-        with parquet_errors(self.name):
+        with file_errors(self.name, "Parquet file"):
             counts = [
                 (file, group, opened.metadata.row_group(group).num_rows)
                 for file in self.files
@@ -111,15 +108,3 @@ def row_group_offsets(metadata: pq.FileMetaData) -> list[int]:
         places.append(begin)
         end = max((b + chunk.total_compressed_size for b, chunk in zip(begins, chunks, strict=True)), default=end)
     return [*places, end]
-
-
-@contextmanager
-def parquet_errors(name: str) -> Iterator[None]:
-    try:
-        yield
-    except DecibanError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise FileError(
-            "{file} is not a complete Parquet file ({problem}): write it again", file=name, problem=one_line(str(error))
-        ) from None

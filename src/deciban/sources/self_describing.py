@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
+from deciban.errors import DecibanError, FileError
+from deciban.show import one_line
 from deciban.sources.base import Piece, Source, even_spans, row_indices
 from deciban.sources.column_types import (
     check_names,
@@ -60,3 +63,22 @@ class SelfDescribing(Source):
     def _as_table(self, batch: pa.RecordBatch, file: InputFile) -> pa.Table:
         table = with_nulls(pa.Table.from_batches([batch]), self._missing)
         return conform(table, self.columns, self.types, file.name)
+
+
+@contextmanager
+def file_errors(
+    name: str, what: str, remedy: str = "write it again", raised: type[Exception] = pa.ArrowException
+) -> Iterator[None]:
+    """Turn what a library raises at a file, and errors of the system, into one that names the file and the remedy."""
+    try:
+        yield
+    except DecibanError:  # which may be a ValueError
+        raise
+    except (raised, OSError, ValueError) as error:
+        raise FileError(
+            "{file} is not a complete {what} ({problem}): {remedy}",
+            file=name,
+            what=what,
+            problem=one_line(str(error)),
+            remedy=remedy,
+        ) from None

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from deciban.errors import DataWarning, DecibanError, FileError, did_you_mean, warn
 from deciban.reading.columns import as_name
-from deciban.show import one_line, optional
+from deciban.show import optional
 from deciban.sources.base import Piece
 from deciban.sources.column_types import MISSING
 from deciban.sources.header import has_header, numbered_names, unique_names
 from deciban.sources.input_file import InputFile, Pass
-from deciban.sources.self_describing import SelfDescribing
+from deciban.sources.self_describing import SelfDescribing, file_errors
 
 MAX_UNPACKED_BYTES = 1 << 30  # of a file that is a ZIP archive: a small one can be made to unpack without end
 NUMBERS = frozenset({int, float})
@@ -98,7 +98,7 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
     calamine = optional("python_calamine", "a spreadsheet")
     content = file.content()
     check_unpacked_size(content, file.name)
-    try:
+    with file_errors(file.name, "spreadsheet", "save it again", calamine.CalamineError):
         book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
         names = list(book.sheet_names)
         if sheet is not None and sheet not in names:
@@ -124,14 +124,6 @@ def cells_of(file: InputFile, sheet: str | None) -> list[list[Any]]:
                         )
                     )
                 return cells
-    except DecibanError:  # a ValueError, too
-        raise
-    except (calamine.CalamineError, OSError, ValueError) as error:
-        raise FileError(
-            "{file} is not a complete spreadsheet ({problem}): save it again",
-            file=file.name,
-            problem=one_line(str(error)),
-        ) from None
     return []
 
 
