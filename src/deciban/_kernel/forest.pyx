@@ -74,6 +74,7 @@ cdef extern from "forest_loops.h":
     int room_made(Room*, const Sample*, int64_t) noexcept nogil
     int grow_tree(const Sample*, Room*, int64_t, uint64_t, uint64_t, Nodes*) noexcept nogil
     int64_t find_leaves(const Forest*, const uint8_t*, int64_t, int32_t*, Py_ssize_t, Py_ssize_t) noexcept nogil
+    int64_t sum_values(const Forest*, const uint8_t*, int64_t, const double*, int64_t, double*) noexcept nogil
     int64_t back_off(const Law*, double*) noexcept nogil
     int64_t evidence_rows(const Law*, const Asked*, double*, double*) noexcept nogil
     double logarithm(double) noexcept nogil
@@ -241,6 +242,14 @@ cdef _check_starts(const int32_t[::1] start, Py_ssize_t m):
                              f"node at least, of {m}")
 
 
+cdef _check_tree_arrays(const int32_t[::1] column, const int32_t[::1] left, const int32_t[::1] right,
+                        const uint8_t[::1] cut, const uint64_t[:, ::1] mask, const int32_t[::1] start):
+    cdef Py_ssize_t m = column.shape[0]
+    if left.shape[0] != m or right.shape[0] != m or cut.shape[0] != m or mask.shape[0] != m or mask.shape[1] != 4:
+        raise ValueError("column, left, right, cut and mask must have one entry a node, and mask four words each")
+    _check_starts(start, m)
+
+
 def check_forest(const int32_t[::1] column, const int32_t[::1] left, const int32_t[::1] right,
                  const int32_t[::1] parent, const int32_t[::1] start, Py_ssize_t d):
     """ValueError unless these are trees: children after their parents in the same tree, columns 0..d−1."""
@@ -275,11 +284,9 @@ def leaves(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t
     """out (n, trees): the number of the node in which each row ends, in each tree: a leaf, but for unseen values."""
     cdef Py_ssize_t m = column.shape[0], n = codes.shape[0], trees = start.shape[0] - 1, bad
     cdef Forest f
-    if left.shape[0] != m or right.shape[0] != m or cut.shape[0] != m or mask.shape[0] != m:
-        raise ValueError("column, left, right, cut and mask must have one entry a node")
-    if mask.shape[1] != 4 or trees < 0 or out.shape[0] != n or out.shape[1] != trees:
-        raise ValueError(f"mask must be (nodes, 4), start one entry more than trees, out ({n}, {trees})")
-    _check_starts(start, m)
+    if trees < 0 or out.shape[0] != n or out.shape[1] != trees:
+        raise ValueError(f"start must have one entry more than trees, and out must be ({n}, {trees})")
+    _check_tree_arrays(column, left, right, cut, mask, start)
     _check_codes(codes, levels, ordered)
     if n == 0 or trees == 0:
         return
@@ -290,6 +297,30 @@ def leaves(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t
     with nogil:
         bad = find_leaves(&f, &codes[0, 0] if f.d else NULL, n, &out[0, 0], out.strides[0] // sizeof(int32_t),
                           out.strides[1] // sizeof(int32_t))
+    if bad >= 0:
+        raise ValueError(f"node {bad} splits on column {column[bad]} of {f.d} into nodes {left[bad]} and {right[bad]}: "
+                         f"that is no tree")
+
+
+def node_sums(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered,
+              const int32_t[::1] column, const int32_t[::1] left, const int32_t[::1] right, const uint8_t[::1] cut,
+              const uint64_t[:, ::1] mask, const int32_t[::1] start, const double[:, ::1] values, Py_ssize_t first,
+              Py_ssize_t last, double[:, ::1] out):
+    """out (n, k) += Σ of `values` (nodes, k) at the nodes in which each row ends, over the trees first..last − 1."""
+    cdef Py_ssize_t m = column.shape[0], n = codes.shape[0], trees = start.shape[0] - 1, bad
+    cdef Forest f
+    if not 0 <= first <= last <= trees or values.shape[0] != m or out.shape[0] != n or out.shape[1] != values.shape[1]:
+        raise ValueError(f"with {trees} trees of {m} nodes, values must have {m} rows and out {n}, of the same classes")
+    _check_tree_arrays(column, left, right, cut, mask, start)
+    _check_codes(codes, levels, ordered)
+    if n == 0 or first == last:
+        return
+    f.size, f.trees, f.d = m, last - first, codes.shape[1]
+    f.column, f.left, f.right, f.start = &column[0], &left[0], &right[0], &start[first]
+    f.cut, f.mask = &cut[0], &mask[0, 0]
+    f.ordered = &ordered[0] if f.d else NULL
+    with nogil:
+        bad = sum_values(&f, &codes[0, 0] if f.d else NULL, n, &values[0, 0], values.shape[1], &out[0, 0])
     if bad >= 0:
         raise ValueError(f"node {bad} splits on column {column[bad]} of {f.d} into nodes {left[bad]} and {right[bad]}: "
                          f"that is no tree")
@@ -531,3 +562,38 @@ def terms(const int32_t[:, ::1] leaf, const int32_t[::1] column, const int32_t[:
                         p[k + c] = here
     free(path)
     free(p)
+
+
+def value_terms(const int32_t[:, ::1] leaf, const int32_t[::1] column, const int32_t[::1] parent,
+                const double[:, ::1] values, double[:, :, ::1] out, double[:, ::1] rest):
+    """Σ over trees of the values at each row's `leaf` (n, trees), by column.
+
+    The difference of a node's value from its parent's is added to out (n, d, k) at the column that the parent splits on,
+    and the root's value to rest (n, k).
+    """
+    cdef Py_ssize_t n = leaf.shape[0], trees = leaf.shape[1], m = values.shape[0], k = values.shape[1], d = out.shape[1]
+    cdef Py_ssize_t i, t, c, node, up
+    if column.shape[0] != m or parent.shape[0] != m or out.shape[0] != n or rest.shape[0] != n or out.shape[2] != k \
+            or rest.shape[1] != k:
+        raise ValueError(f"column and parent must have {m} entries, rest must be ({n}, {k}), and out ({n}, columns, {k})")
+    for node in range(m):
+        up = parent[node]
+        if up >= node or up < -1 or (up >= 0 and not 0 <= column[up] < d):
+            raise ValueError(f"node {node}: node {up} cannot be its parent; parents come first and split on one of {d} "
+                             f"columns")
+    for i in range(n):
+        for t in range(trees):
+            if leaf[i, t] < 0 or leaf[i, t] >= m:
+                raise ValueError(f"row {i}, tree {t}: leaf {leaf[i, t]} is not one of {m} nodes")
+    with nogil:
+        for i in range(n):
+            for t in range(trees):
+                node = leaf[i, t]
+                up = parent[node]
+                while up >= 0:
+                    for c in range(k):
+                        out[i, column[up], c] += values[node, c] - values[up, c]
+                    node = up
+                    up = parent[node]
+                for c in range(k):
+                    rest[i, c] += values[node, c]

@@ -400,34 +400,54 @@ typedef struct {
     const uint64_t *mask;
 } Forest;
 
-/* The leaves of rows, block by block, so that a block's codes and a tree stay near. A row whose value was never seen
-   ends at the split that asks for it: nothing says which way it goes. Returns the first node whose column is not there
-   or whose child is not after it inside the tree, −1 if there is none. */
+/* The node in which a row ends: a leaf, or the split that asks for a value that was never seen, since nothing says which
+   way it goes. Returns −1 − node at the first node whose column is not there or whose child is not after it in the tree. */
+INLINE int64_t end_of_row(const Forest *f, const uint8_t *restrict row, int64_t node, int64_t end) {
+    int64_t j;
+    while ((j = f->column[node]) >= 0) {
+        if (j >= f->d) return -1 - node;
+        const uint8_t v = row[j];
+        int goes_left;
+        if (v == UNSEEN) break;
+        if (f->ordered[j])
+            goes_left = v <= f->cut[node];
+        else
+            goes_left = (int)(f->mask[4 * node + (v >> 6)] >> (v & 63)) & 1;
+        const int64_t next = goes_left ? f->left[node] : f->right[node];
+        if (next <= node || next >= end) return -1 - node;
+        node = next;
+    }
+    return node;
+}
+
+/* The leaves of rows, block by block, so that a block's codes and a tree stay near. Returns −1, or a node that is wrong. */
 static int64_t find_leaves(const Forest *f, const uint8_t *codes, int64_t n, int32_t *out, ptrdiff_t out_row,
                            ptrdiff_t out_tree) {
     for (int64_t from = 0; from < n; from += BLOCK) {
         const int64_t to = from + BLOCK < n ? from + BLOCK : n;
-        for (int64_t t = 0; t < f->trees; t++) {
-            const int64_t end = f->start[t + 1];
+        for (int64_t t = 0; t < f->trees; t++)
             for (int64_t i = from; i < to; i++) {
-                const uint8_t *restrict row = codes + i * f->d;
-                int64_t node = f->start[t], j;
-                while ((j = f->column[node]) >= 0) {
-                    if (j >= f->d) return node;
-                    const uint8_t v = row[j];
-                    int goes_left;
-                    if (v == UNSEEN) break;
-                    if (f->ordered[j])
-                        goes_left = v <= f->cut[node];
-                    else
-                        goes_left = (int)(f->mask[4 * node + (v >> 6)] >> (v & 63)) & 1;
-                    const int64_t next = goes_left ? f->left[node] : f->right[node];
-                    if (next <= node || next >= end) return node;
-                    node = next;
-                }
+                const int64_t node = end_of_row(f, codes + i * f->d, f->start[t], f->start[t + 1]);
+                if (node < 0) return -1 - node;
                 out[i * out_row + t * out_tree] = (int32_t)node;
             }
-        }
+    }
+    return -1;
+}
+
+/* out (n, k) += the values of the nodes in which rows end, one in each tree. Returns the same. */
+static int64_t sum_values(const Forest *f, const uint8_t *codes, int64_t n, const double *values, int64_t k,
+                          double *out) {
+    for (int64_t from = 0; from < n; from += BLOCK) {
+        const int64_t to = from + BLOCK < n ? from + BLOCK : n;
+        for (int64_t t = 0; t < f->trees; t++)
+            for (int64_t i = from; i < to; i++) {
+                const int64_t node = end_of_row(f, codes + i * f->d, f->start[t], f->start[t + 1]);
+                if (node < 0) return -1 - node;
+                const double *restrict v = values + node * k;
+                double *restrict o = out + i * k;
+                for (int64_t c = 0; c < k; c++) o[c] += v[c];
+            }
     }
     return -1;
 }

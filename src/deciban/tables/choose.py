@@ -23,6 +23,7 @@ from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import Hidden
 from deciban.pool import (
     MIN_ROWS_FOR_CLOSED_FORM,
+    ByFold,
     Doubt,
     FoldPart,
     Folds,
@@ -37,8 +38,9 @@ from deciban.reading.table import TableColumns
 from deciban.results.importance import Importance
 from deciban.schema import find
 from deciban.tables.encode import Cuts, EncodedRows, Encoding, choose_encoding, coarse_codes
-from deciban.tables.experts import contexts, forest, gaussians
+from deciban.tables.experts import boosted, contexts, forest, gaussians
 from deciban.tables.experts.base import Expert
+from deciban.tables.experts.boosted import BoostedTrees
 from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
 from deciban.tables.experts.words import Words
 from deciban.tables.model import MAX_EVIDENCE_NATS, WORK_PER_ENTRY, Candidate, Record, TableModel
@@ -411,18 +413,25 @@ class Chooser:
         some = np.arange(d if d <= MAX_COLUMNS_WITH_OWN_WEIGHT else 0)
         vectors, mark, w = self._evidence_vectors(model, some), self.eval_rows.mark, self.eval_weight
         log_prior, usual = log_class_prior("empirical", model.weight), self._weight_prior(model, len(some))
-        if n >= MIN_ROWS_FOR_CLOSED_FORM:
+        by_copy = n < MIN_ROWS_FOR_CLOSED_FORM
+        if not by_copy:
             last = int(mark.max())
             chosen, _ = closed_fit(vectors, self.eval_y, log_prior, w, last, usual, (Doubt(1.0, 1.0),), 1.0)
+            extra = self._boosted(model, chosen.pool.spread(np.append(np.arange(m), m + some), m + d))
         else:
             mark = distinct_marks(mark, self.eval_y)
             folds = Folds.of(mark, self.eval_y, self.k, N_FOLDS)
-            parts = self._fold_parts(model, some, folds.which(mark, self.eval_y), folds.count)
+            parts = list(self._fold_parts(model, some, folds.which(mark, self.eval_y), folds.count))
             chosen = cross_fit(vectors, self.eval_y, log_prior, w, folds, mark, parts, usual)
+            assert isinstance(chosen.left_out, ByFold)
+            extra = self._boosted_on_parts(chosen.left_out, parts, mark)
         assert chosen.left_out is not None
         table, which = log_class_prior_without("empirical", model.weight, self.eval_y, w)
         prior = table[which]
         scores = chosen.left_out.pooled(chosen.pool, vectors, self.eval_y, mark, prior, w) + prior
+        if extra is not None:
+            evidence = extra.evidence_without(self.eval_rows, self.eval_y)
+            scores += centred(evidence, MAX_EVIDENCE_NATS)
         answers = scores - prior + log_prior if of_one_size(model.weight, w) else scores  # see LeaveOneOut
         accuracy = float(np.average(answers.argmax(axis=1) == self.eval_y, weights=w))
         loss = log_loss(scores, np.zeros(self.k), self.eval_y, w)
@@ -434,7 +443,68 @@ class Chooser:
         place = np.append(np.arange(m), m + some)
         pool, left_out = chosen.pool.spread(place, m + d), chosen.left_out.spread(place, m + d)
         model = replace(model, pool=pool, left_out=left_out, record=record)
+        if extra is not None:
+            model = model.with_expert(extra)
         return replace(model, record=replace(record, importance=self._importance(model)))
+
+    def _boosted(self, model: TableModel, pool: Pool) -> BoostedTrees | None:
+        """Boosted trees on what the pool leaves unexplained, if they find anything."""
+        order = np.argsort(self.rows.mark, kind="stable")  # so that the result does not depend on the order of the rows
+        amount = np.ones(len(self.y)) if self.weight is None else self.weight
+        order = order[(amount[order] > 0) & (self.count[self.y[order]] > amount[order] * (1.0 + 1e-9))]
+        rows, y = self.rows.take(order), np.ascontiguousarray(self.y[order])
+        w = None if self.weight is None else np.ascontiguousarray(self.weight[order])
+        folds = Folds.of(rows.mark, y, self.k, boosted.N_ENSEMBLES)
+        fold = folds.which(rows.mark, y)
+        scores = np.array([self._scores_without(model, pool, rows, y, w, fold == f) for f in range(folds.count)])
+        return self._grown(rows, y, w, scores, folds, fold, False)
+
+    def _boosted_on_parts(self, left_out: ByFold, parts: Sequence[FoldPart], mark: Array) -> BoostedTrees | None:
+        scores, fold = np.full((len(parts), len(self.eval_y), self.k), -np.inf), left_out.folds.which(mark, self.eval_y)
+        for own, part, pool in zip(scores, parts, left_out.pools, strict=True):
+            own[part.rest] = pool.pooled(part.inside) + part.log_prior
+            own[part.out] = pool.pooled(part.outside) + part.log_prior
+        return self._grown(self.eval_rows, self.eval_y, self.eval_weight, scores, left_out.folds, fold, True)
+
+    def _grown(
+        self, rows: EncodedRows, y: Codes, weight: Floats | None, scores: Floats, folds: Folds, fold: Array, by_copy: bool
+    ) -> BoostedTrees | None:
+        levels, ordered = self.encoding.levels, self.encoding.ordered
+        trees, values, rounds = boosted.grown(rows, y, weight, levels, ordered, scores, fold, self.workers)
+        return BoostedTrees(trees, values, rounds, folds, by_copy, levels, ordered) if rounds else None
+
+    def _scores_without(
+        self, model: TableModel, pool: Pool, rows: EncodedRows, y: Codes, weight: Floats | None, out: Array
+    ) -> Floats:
+        """The log joint of rows by the sums without those that are `out`; of the other rows, each without itself."""
+        removed, rest = np.flatnonzero(out), np.flatnonzero(~out)
+        gone, gone_y = rows.take(removed), np.ascontiguousarray(y[removed])
+        gone_w = None if weight is None else np.ascontiguousarray(weight[removed])
+        kept, kept_y = rows.take(rest), np.ascontiguousarray(y[rest])
+        kept_w = None if weight is None else np.ascontiguousarray(weight[rest])
+        remaining = np.maximum(model.weight - np.bincount(gone_y, gone_w, minlength=self.k), 0.0)
+        remaining[remaining <= 1e-9 * model.weight] = 0.0
+        used = [i for i in range(len(model.experts)) if i == 0 or pool.weights[i] > 0]
+        column_weights, none = pool.weights[0] + pool.weights[len(model.experts) :], np.zeros(0, dtype=np.intp)
+
+        def work(place: int) -> Floats:
+            i = used[place]
+            expert = model.experts[i]
+            expert = expert.plus(expert.scaled(0.0).learned(gone, gone_y, gone_w), -1.0)
+            scores = np.empty((len(y), self.k))
+            if isinstance(expert, ColumnLaws):
+                scores[rest] = expert.weighted_evidence_without(kept, kept_y, kept_w, column_weights, none)[0]
+                scores[removed] = expert.weighted_evidence(gone, column_weights)
+            else:
+                scores[rest] = pool.weights[i] * centred(expert.evidence_without(kept, kept_y, kept_w), MAX_EVIDENCE_NATS)
+                scores[removed] = pool.weights[i] * centred(expert.evidence_unlearned(gone, gone_y), MAX_EVIDENCE_NATS)
+            return scores
+
+        total = np.sum(list(in_threads(work, len(used), self.workers)), axis=0) + pool.offsets
+        table, which = log_class_prior_without("empirical", remaining, kept_y, kept_w)
+        total[rest] += table[which]
+        total[removed] += log_class_prior("empirical", remaining)
+        return np.asarray(total)
 
     def _importance(self, model: TableModel) -> Importance | None:
         """The importance of columns on some of the evaluation rows, which are in the order of their marks."""

@@ -22,7 +22,9 @@ from deciban.reading.frames import Frame
 from deciban.reading.native import decimals
 from deciban.show import number
 
-BIN_LIMITS = (4, 32)  # the least and the greatest number of bins: quantiles, a frequent value in a bin of its own
+MIN_BINS = 4
+USUAL_BINS = 32  # with up to as many rows as the square of this; with more, the square root of the rows,
+MAX_BINS = 200  # up to this
 ROWS_PER_BIN = 4  # with few rows: a row that is alone in its bin has no evidence when it is left out
 N_KNOTS = 129  # quantiles between which normal scores are interpolated
 MAX_DEVIATIONS = 20.0  # standard deviations at which coordinates are clipped
@@ -176,9 +178,19 @@ def indicator(is_level: Array, share: float) -> Floats:
     return np.asarray((is_level - share) / np.sqrt(share * (1.0 - share)))
 
 
+def n_bins(rows: int) -> int:
+    """How many bins a column of so many rows has."""
+    return int(np.clip(min(rows / ROWS_PER_BIN, max(USUAL_BINS, np.sqrt(rows))), MIN_BINS, MAX_BINS))
+
+
 def choose_cuts(column: Numbers, name: str) -> Cuts:
-    """Bins of about equal weight; a value as frequent as a bin gets one of its own."""
-    bins = int(np.clip(len(column.values) // ROWS_PER_BIN, *BIN_LIMITS))
+    """A bin for each value if they are few. Otherwise frequent values have bins of their own, and the remaining rows
+    are divided into bins of about equal weight.
+
+    Frequent values come first because they may take nearly all rows: of 92 % zeros, bins of equal weight would leave
+    the other 8 % of the rows hardly any.
+    """
+    bins = n_bins(len(column.values))
     present = np.sort(column.values)  # missing values come last
     n = int(np.searchsorted(present, np.nan)) if len(present) and np.isnan(present[-1]) else len(present)
     missing, present = 1.0 - n / max(1, len(present)), present[:n]
@@ -193,14 +205,7 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
         )
     new = np.flatnonzero(np.diff(present, prepend=-np.inf) > 0)
     distinct, count = present[new], np.diff(new, append=n)
-    if len(distinct) > bins:
-        heavy = count >= n / bins
-        opens = np.diff(np.floor((np.cumsum(count) - count / 2) / (n / bins)), prepend=-1.0) > 0
-        opens |= heavy
-        opens[1:] |= heavy[:-1]
-        first = np.flatnonzero(opens)
-    else:
-        first = np.arange(len(distinct))
+    first = first_of_bins(count, bins) if len(distinct) > bins else np.arange(len(distinct))
     low, high = distinct[first], distinct[np.append(first[1:], len(distinct)) - 1]
     mean = float(present.mean())
     scale = float((present - mean).std())
@@ -220,6 +225,21 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
         whole,
         column.dates,
     )
+
+
+def first_of_bins(count: Array, bins: int) -> Array:
+    """Where each bin begins among sorted values with these counts: a frequent value is a bin, and the others fill
+    the remaining bins evenly."""
+    frequent = count >= count.sum() / bins
+    while True:
+        rest = np.where(frequent, 0, count)
+        share = rest.sum() / max(1, bins - int(frequent.sum()))
+        opens = np.diff(np.floor((np.cumsum(rest) - rest / 2) / max(share, 1.0)), prepend=-1.0) > 0
+        opens |= frequent
+        opens[1:] |= frequent[:-1]
+        if opens.sum() < N_SMALL_CODES:
+            return np.flatnonzero(opens)
+        frequent &= count >= 2 * count[frequent].min()  # frequent values split the others into too many bins
 
 
 def midpoints(low: Floats, high: Floats) -> Floats:

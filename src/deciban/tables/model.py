@@ -20,7 +20,7 @@ from deciban.errors import ChoiceError, ForgetError, SchemaError
 from deciban.joint import log_class_prior_without
 from deciban.learner import AS_LABELLED, Hidden, Learner
 from deciban.measure import RESIDUE
-from deciban.pool import LeftOut, Pool
+from deciban.pool import ByFold, LeftOut, Pool
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
 from deciban.reading.labels import Labels
@@ -200,6 +200,19 @@ class TableModel(Learner):
         self.columns.evidence(no_rows)
         for _ in self.expert_evidence(no_rows):
             pass
+
+    def with_expert(self, expert: Expert) -> TableModel:
+        """The model with one more expert, whose evidence is added as it is: its weight is 1."""
+        m, g = len(self.experts), len(self.pool.weights)
+        places = np.append(np.arange(m), np.arange(m + 1, g + 1))
+        pool, left_out = self.pool.spread(places, g + 1), self.left_out
+        pool.weights[m] = 1.0
+        if left_out is not None:
+            left_out = left_out.spread(places, g + 1)
+            if isinstance(left_out, ByFold):
+                for own in left_out.pools:
+                    own.weights[m] = 1.0
+        return replace(self, experts=(*self.experts, expert), pool=pool, left_out=left_out)
 
     # ------------------------------------------------------------------ other answers
 

@@ -61,7 +61,7 @@ def explain(model: TableModel, frame: Frame, target: int | None, against: int | 
 
 
 def expert_terms(
-    model: TableModel, rows: EncodedRows, unlearned: bool = False
+    model: TableModel, rows: EncodedRows, unlearned: Codes | None = None
 ) -> Iterator[tuple[str, Expert | None, Floats]]:
     """The evidence of each expert in use by column, and last of no single column, (n, d + 1, k); all of them, the
     offsets and the log prior add up to the scores. `unlearned` as in `Expert.terms`."""
@@ -128,7 +128,7 @@ def importance(
         part = without(model, mine, own, w) if learned else model
         if (part.weight > 0).sum() < 2:
             continue
-        for _, expert, terms in expert_terms(part, mine, learned):
+        for _, expert, terms in expert_terms(part, mine, own if learned else None):
             place = None if expert is None else expert.text_place
             at_items = [*range(d), len(names) - 1 if place is None else d + place]
             evidence[np.ix_(at, at_items)] += terms

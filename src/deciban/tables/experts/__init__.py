@@ -15,6 +15,7 @@ _CLASSES = {  # an expert's name, and where its class is
     "gaussians": ("gaussians", "Gaussians"),
     "contexts": ("contexts", "ContextTrees"),
     "trees": ("forest", "Forest"),
+    "boosted trees": ("boosted", "BoostedTrees"),
     "words": ("words", "Words"),
 }
 

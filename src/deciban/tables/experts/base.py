@@ -80,10 +80,10 @@ class Expert(ABC):
         return self.evidence(rows)
 
     @abstractmethod
-    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         """Evidence by column, (n, d, k), and the part that belongs to no single column, (n, k).
 
-        They add up to `evidence`; with `unlearned`, to `evidence_unlearned`.
+        They add up to `evidence`; with `unlearned`, the classes of rows, to `evidence_unlearned`.
         """
 
     @property

@@ -25,7 +25,7 @@ from deciban.errors import FileError
 from deciban.measure import RESIDUE
 from deciban.schema import category_positions
 from deciban.storage.arrays import CheckedArrays, positive
-from deciban.tables.encode import EncodedRows, Encoding, Known
+from deciban.tables.encode import USUAL_BINS, EncodedRows, Encoding, Known
 from deciban.tables.experts.base import Expert
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ BINNED = (
     *(Law(s, h) for h in (0.7, 1.5, 3.0, 6.0) for s in (1.0, 8.0) if (s, h) != (8.0, 3.0)),
     *(Law(s) for s in (0.5, 2.0, 8.0, 32.0)),
 )
+
+
+def binned_laws(bins: int) -> tuple[Law, ...]:
+    """The laws that are tried for a column of numbers: kernels are as much wider as its bins are narrower."""
+    times = max(1.0, bins / USUAL_BINS)
+    return tuple(Law(law.strength, law.spread * times) for law in BINNED)
 
 
 @lru_cache(maxsize=256)
@@ -118,7 +124,7 @@ def choose_laws(
     """A law for every column, its leave-one-out loss in nats, and the default's."""
     laws, losses, defaults = [], np.zeros(len(binned)), np.zeros(len(binned))
     for j, is_binned in enumerate(binned):
-        tried = BINNED if is_binned else CATEGORIES
+        tried = binned_laws(int(offsets[j + 1] - offsets[j]) - 1) if is_binned else CATEGORIES
         losses_tried = law_losses(
             np.ascontiguousarray(counts[:, offsets[j] : offsets[j + 1]]),
             tried if choose else tried[:1],
@@ -252,7 +258,7 @@ class ColumnLaws(Expert):
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         return self.weighted_evidence_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
 
-    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         del unlearned  # no structure is chosen on rows
         codes, table = rows.codes, self.centred_log_table()
         at = self.offsets[:-1] + np.maximum(codes, 0)

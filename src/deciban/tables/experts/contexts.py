@@ -230,11 +230,11 @@ class ContextTrees(Expert):
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         codes, out = self.codes(rows), np.zeros((2, len(rows), len(self.maps), self.k))
         for tree, mine in zip(self.trees(), out, strict=True):
             tree.terms(codes, self.depth, self.strength, mine)
-        by_column = out[1 - half_of(rows), np.arange(len(rows))] if unlearned else out.mean(axis=0)
+        by_column = out[1 - half_of(rows), np.arange(len(rows))] if unlearned is not None else out.mean(axis=0)
         return by_column, np.zeros((len(rows), self.k))
 
     def order(self, side: int) -> Codes:

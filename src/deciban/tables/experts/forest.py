@@ -31,7 +31,7 @@ from deciban.tables.experts.columns import ROUNDING_ROWS
 from deciban.text.parallel import in_threads
 
 if TYPE_CHECKING:
-    from deciban.formula import Sketch, Term
+    from deciban.formula import Sketch, SplitTrees, Term
 
 TREE_LIMITS = (24, 40)  # the least and the greatest number of trees,
 ROWS_TIMES_TREES = 400_000  # fewer where there are many rows
@@ -66,6 +66,51 @@ class Trees(NamedTuple):
         whole = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
         trees = cls(*whole)
         return trees._replace(start=np.append(trees.start, np.int32(sizes[-1])).astype(np.int32))
+
+    @classmethod
+    def unpack(cls, arrays: CheckedArrays, columns: int) -> Trees:
+        """The trees of a file, over so many columns; checked."""
+        column = arrays.whole("column", np.int32, None)
+        m = len(column)
+        left, right, parent = (arrays.whole(name, np.int32, m) for name in ("left", "right", "parent"))
+        cut, mask = arrays.whole("cut", np.uint8, m), arrays.whole("mask", np.uint64, m, 4)
+        start = arrays.whole("start", np.int32, None)
+        kernel.check_forest(column, left, right, parent, start, columns)
+        return cls(column, left, right, parent, cut, mask, start)
+
+    @property
+    def count(self) -> int:
+        return len(self.start) - 1
+
+    def leaves(self, rows: EncodedRows, levels: Codes, ordered: Array) -> Codes:
+        """Where each row ends in each tree, (n, trees): in a leaf, or at the first split on a value that was never
+        seen."""
+        out = np.empty((len(rows), self.count), dtype=np.int32)
+        kernel.leaves(rows.small, levels, ordered, *self.walked, out)
+        return out
+
+    @property
+    def walked(self) -> tuple[Array, ...]:
+        """The arrays that say where a row ends."""
+        return self.column, self.left, self.right, self.cut, self.mask, self.start
+
+    def term(self, values: Floats, encoding: Encoding, ordered: Array, places: Sequence[int]) -> SplitTrees:
+        """The sum over the trees of the values (nodes, k) where a row ends, as a formula."""
+        from deciban.formula import SplitTrees
+
+        nodes = len(self.column)
+        small = [encoding.small_by_place(j) for j in range(len(encoding.columns))]
+        bits = np.unpackbits(self.mask.view(np.uint8).reshape(nodes, 32), axis=1, bitorder="little").astype(bool)
+        lefts = []
+        for node, j in enumerate(self.column):
+            if j < 0:
+                lefts.append(np.zeros(0, dtype=bool))
+            else:
+                lefts.append(small[j] <= self.cut[node] if ordered[j] else bits[node][small[j]])
+        at = np.append(np.array(places, dtype=np.int32), np.int32(-1))  # −1, a leaf, is the last one
+        ends = {place: own == UNSEEN for place, own in zip(places, small, strict=True)}
+        start = tuple(self.start.tolist())
+        return SplitTrees(start, at[self.column], self.left, self.right, tuple(lefts), ends, values)
 
 
 def members(mark: Array, trees: int) -> Array:
@@ -121,15 +166,10 @@ class Forest(Expert):
 
     @property
     def settings(self) -> str:
-        n_trees = len(self.trees.start) - 1
-        return f"{n_trees} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
+        return f"{self.trees.count} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
 
     def leaves(self, rows: EncodedRows) -> Codes:
-        """Where each row ends in each tree: in a leaf, or at the first split on a value that was never seen."""
-        t = self.trees
-        out = np.empty((len(rows), len(t.start) - 1), dtype=np.int32)
-        kernel.leaves(rows.small, self.levels, self.ordered, t.column, t.left, t.right, t.cut, t.mask, t.start, out)
-        return out
+        return self.trees.leaves(rows, self.levels, self.ordered)
 
     def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Forest:
         return self.counted(self.leaves(rows), y, weight)
@@ -206,10 +246,10 @@ class Forest(Expert):
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
 
-    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         t, n, k = self.trees, len(rows), self.counts.shape[1]
         out, rest = np.zeros((n, len(self.levels), k)), np.zeros((n, k))
-        member = members(rows.mark, len(t.start) - 1) if unlearned else None
+        member = members(rows.mark, t.count) if unlearned is not None else None
         how = (self.counts, self.prior(), self.strength, member)
         kernel.terms(self.leaves(rows), t.column, t.parent, *how, out, rest)
         return out, rest
@@ -220,39 +260,17 @@ class Forest(Expert):
 
     @classmethod
     def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Forest:
-        column = arrays.whole("column", np.int32, None)
-        m = len(column)
-        left, right, parent = (arrays.whole(name, np.int32, m) for name in ("left", "right", "parent"))
-        cut, mask, start = (
-            arrays.whole("cut", np.uint8, m),
-            arrays.whole("mask", np.uint64, m, 4),
-            arrays.whole("start", np.int32, None),
-        )
-        kernel.check_forest(column, left, right, parent, start, len(encoding.columns))
-        trees = Trees(column, left, right, parent, cut, mask, start)
+        trees = Trees.unpack(arrays, len(encoding.columns))
         strength, tries = positive(settings["strength"]), int(positive(settings["tries"]))
-        return cls(trees, encoding.levels, encoding.ordered, arrays.counts("counts", m, k), strength, tries)
+        counts = arrays.counts("counts", len(trees.column), k)
+        return cls(trees, encoding.levels, encoding.ordered, counts, strength, tries)
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
         """The mean over the trees of log P(class | where a row ends), less log P(class)."""
         del sketch
-        from deciban.formula import SplitTrees
-
-        t = self.trees
-        n_trees, nodes = len(t.start) - 1, len(t.column)
         table, prior = np.empty_like(self.counts), self.prior()
-        kernel.probabilities(t.parent, self.counts, prior, self.strength, table)
+        kernel.probabilities(self.trees.parent, self.counts, prior, self.strength, table)
         has_rows = prior > 0  # a class without rows has evidence 0
         safe = np.where(has_rows, np.maximum(prior, SMALLEST_DOUBLE), 1.0)
-        values = np.where(has_rows, np.log(np.maximum(table, SMALLEST_DOUBLE)) - np.log(safe), 0.0) / n_trees
-        small = [encoding.small_by_place(j) for j in range(len(encoding.columns))]
-        bits = np.unpackbits(t.mask.view(np.uint8).reshape(nodes, 32), axis=1, bitorder="little").astype(bool)
-        lefts = []
-        for node, j in enumerate(t.column):
-            if j < 0:
-                lefts.append(np.zeros(0, dtype=bool))
-            else:
-                lefts.append(small[j] <= t.cut[node] if self.ordered[j] else bits[node][small[j]])
-        at = np.append(np.array(places, dtype=np.int32), np.int32(-1))  # −1, a leaf, is the last one
-        ends = {place: own == UNSEEN for place, own in zip(places, small, strict=True)}
-        return SplitTrees(tuple(t.start.tolist()), at[t.column], t.left, t.right, tuple(lefts), ends, values)
+        values = np.where(has_rows, np.log(np.maximum(table, SMALLEST_DOUBLE)) - np.log(safe), 0.0)
+        return self.trees.term(values / self.trees.count, encoding, self.ordered, places)

@@ -457,7 +457,7 @@ class Gaussians(Expert):
             out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
         return out
 
-    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         """A form is Σ_j z_j (Σ⁻¹z)_j, a share per coordinate; the parts of a class are averaged by their posterior."""
         del unlearned  # no structure but the pieces is chosen on rows
         X, (n, d) = self._rows(rows), rows.codes.shape

@@ -97,7 +97,7 @@ class Words(Expert):
     def text_place(self) -> int:
         return self.place
 
-    def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         del unlearned  # its items are all that there are, and not chosen
         return np.zeros((*rows.codes.shape, self.k)), self.evidence(rows)
 

@@ -1,0 +1,197 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Boosted trees: small trees over small codes, each grown on what the log joint and the trees before it leave unexplained.
+
+Codes are those of forest.pyx, and so are the trees: the same flat arrays of nodes. A `Boosting` object holds the scores of
+all rows between rounds. Rounds run without the lock of the interpreter, in one thread: threads are the callers', one for
+each object.
+"""
+import numpy as np
+
+from libc.math cimport isfinite
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
+
+cdef extern from "boosting_loops.h":
+    enum:
+        UNSEEN
+    ctypedef struct Entry:
+        int32_t row
+    ctypedef struct Cell:
+        double g
+    ctypedef struct Table:
+        int64_t n, d, k, cells, max_leaves, max_depth, min_rows
+        const uint8_t *codes
+        const int32_t *levels
+        const int32_t *y
+        const uint8_t *ordered
+        const int64_t *offsets
+        const double *weight
+        const double *base
+        double ridge, smoothing
+    ctypedef struct Node:
+        int32_t column, left, right, parent
+        uint8_t cut
+        uint64_t mask[4]
+    ctypedef struct Growth:
+        int64_t used, others
+        Entry *rows
+        Entry *aside
+        int32_t *other
+        int32_t *other_aside
+        double *S
+        double *p
+        Cell *cells
+        Node *nodes
+        double *sums
+        double *direction
+        uint64_t state
+    void take_gradients(const Table*, Growth*) noexcept nogil
+    int64_t grow_small_tree(const Table*, Growth*) noexcept nogil
+    void node_values(const Table*, Growth*, int64_t, double, double*) noexcept nogil
+    double add_values(const Table*, Growth*, int64_t, const double*) noexcept nogil
+
+
+cdef class Boosting:
+    """Trees grown on the rows with used[i] ≠ 0; the others are scored, too.
+
+    codes (d, n) are those of forest.pyx, a column side by side; base (n, k) is each row's log joint, which must be finite
+    for its class y. `min_rows` are the fewest rows of a leaf; `ridge` is λ; categories are sorted by G/(H + smoothing).
+    """
+
+    cdef Table t
+    cdef Growth r
+    cdef object kept, parts
+    cdef readonly list losses
+
+    def __cinit__(self, const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered,
+                  const int32_t[::1] y, const double[::1] weight, const double[:, ::1] base, const uint8_t[::1] used,
+                  Py_ssize_t max_leaves, Py_ssize_t max_depth, Py_ssize_t min_rows, double ridge, double smoothing,
+                  uint64_t seed):
+        cdef Py_ssize_t d = codes.shape[0], n = codes.shape[1], k = base.shape[1], i, j
+        memset(&self.t, 0, sizeof(Table))
+        memset(&self.r, 0, sizeof(Growth))
+        if y.shape[0] != n or base.shape[0] != n or used.shape[0] != n or (weight is not None and weight.shape[0] != n):
+            raise ValueError(f"codes has {n} rows: y, weight, base and used must have as many")
+        if levels.shape[0] != d or ordered.shape[0] != d:
+            raise ValueError(f"codes has {d} columns: levels and ordered must have as many entries")
+        if n > 2147483647 or k < 2 or max_leaves < 1 or max_leaves > 65536 or min_rows < 1:
+            raise ValueError(f"{n} rows, {k} classes, {max_leaves} leaves and {min_rows} rows of a leaf are not possible")
+        if not (ridge > 0.0 and isfinite(ridge) and smoothing >= 0.0 and isfinite(smoothing)):
+            raise ValueError(f"ridge is {ridge} and smoothing {smoothing}: they must be finite, and ridge positive")
+        offsets = np.zeros(d + 1, dtype=np.int64)
+        cdef int64_t[::1] places = offsets
+        cdef bint unseen
+        for j in range(d):
+            if levels[j] < 0 or levels[j] > UNSEEN:
+                raise ValueError(f"column {j} has {levels[j]} levels: there may be 0 to {UNSEEN}")
+            unseen = False
+            for i in range(n):
+                if codes[j, i] >= levels[j]:
+                    if codes[j, i] != UNSEEN:
+                        raise ValueError(f"row {i}, column {j}: the code is {codes[j, i]}, but the column has {levels[j]} "
+                                         f"levels; a value that was never seen is {UNSEEN}")
+                    unseen = True
+            places[j + 1] = places[j] + (UNSEEN + 1 if unseen else levels[j])
+        for i in range(n):
+            if y[i] < 0 or y[i] >= k:
+                raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
+            if not isfinite(base[i, y[i]]):
+                raise ValueError(f"row {i}: the log joint of its class is {base[i, y[i]]}")
+        self.kept = (codes, levels, ordered, y, weight, base, offsets)
+        self.parts, self.losses = [], []
+        self.t.n, self.t.d, self.t.k, self.t.cells = n, d, k, max(1, places[d])
+        self.t.codes = &codes[0, 0] if n and d else NULL
+        self.t.levels, self.t.ordered = &levels[0] if d else NULL, &ordered[0] if d else NULL
+        self.t.y, self.t.base = &y[0] if n else NULL, &base[0, 0] if n else NULL
+        self.t.offsets, self.t.weight = &places[0], &weight[0] if weight is not None and n else NULL
+        self.t.max_leaves, self.t.max_depth, self.t.min_rows = max_leaves, max_depth, min_rows
+        self.t.ridge, self.t.smoothing = ridge, smoothing
+        self.r.rows = <Entry *> calloc(n + 1, sizeof(Entry))
+        self.r.aside = <Entry *> malloc((n + 1) * sizeof(Entry))
+        self.r.other = <int32_t *> malloc((n + 1) * sizeof(int32_t))
+        self.r.other_aside = <int32_t *> malloc((n + 1) * sizeof(int32_t))
+        self.r.S = <double *> calloc(n * k + 1, sizeof(double))
+        self.r.p = <double *> calloc(n * k + 1, sizeof(double))
+        self.r.cells = <Cell *> malloc(max_leaves * self.t.cells * sizeof(Cell))
+        self.r.nodes = <Node *> malloc(2 * max_leaves * sizeof(Node))
+        self.r.sums = <double *> malloc(4 * max_leaves * k * sizeof(double))
+        self.r.direction = <double *> malloc(k * sizeof(double))
+        self.r.state = seed
+        if (self.r.rows == NULL or self.r.aside == NULL or self.r.other == NULL or self.r.other_aside == NULL
+                or self.r.S == NULL or self.r.p == NULL or self.r.cells == NULL or self.r.nodes == NULL
+                or self.r.sums == NULL or self.r.direction == NULL):
+            raise MemoryError()
+        for i in range(n):
+            if used[i]:
+                self.r.rows[self.r.used].row = <int32_t> i
+                self.r.used += 1
+            else:
+                self.r.other[self.r.others] = <int32_t> i
+                self.r.others += 1
+
+    def __dealloc__(self):
+        free(self.r.rows)
+        free(self.r.aside)
+        free(self.r.other)
+        free(self.r.other_aside)
+        free(self.r.S)
+        free(self.r.p)
+        free(self.r.cells)
+        free(self.r.nodes)
+        free(self.r.sums)
+        free(self.r.direction)
+
+    def step(self, double rate):
+        """One more tree, whose values are `rate` of a full step; the summed loss of the other rows is appended."""
+        cdef double loss
+        cdef int64_t size
+        values = np.empty((2 * self.t.max_leaves, self.t.k))
+        cdef double[:, ::1] v = values
+        with nogil:
+            take_gradients(&self.t, &self.r)
+            size = grow_small_tree(&self.t, &self.r)
+            node_values(&self.t, &self.r, size, rate, &v[0, 0])
+            loss = add_values(&self.t, &self.r, size, &v[0, 0])
+        self.losses.append(loss)
+        self.parts.append((*self._nodes(size), values[:size].copy()))
+
+    cdef _nodes(self, int64_t size):
+        links, cuts, masks = np.empty((4, size), dtype=np.int32), np.zeros(size, np.uint8), np.zeros((size, 4), np.uint64)
+        cdef int32_t[:, ::1] link = links
+        cdef uint8_t[::1] cut = cuts
+        cdef uint64_t[:, ::1] mask = masks
+        cdef Node *node
+        cdef Py_ssize_t u
+        for u in range(size):
+            node = self.r.nodes + u
+            link[0, u], link[1, u], link[2, u], link[3, u] = node.column, node.left, node.right, node.parent
+            cut[u] = node.cut
+            if node.column >= 0 and not self.t.ordered[node.column]:
+                memcpy(&mask[u, 0], node.mask, 32)
+        return links[0], links[1], links[2], links[3], cuts, masks
+
+    def scores(self, const int64_t[::1] rows, double[:, ::1] out):
+        """out (rows, k): the sum of the values of all trees so far."""
+        cdef Py_ssize_t i
+        if out.shape[0] != rows.shape[0] or out.shape[1] != self.t.k:
+            raise ValueError(f"out must be ({rows.shape[0]}, {self.t.k})")
+        for i in range(rows.shape[0]):
+            if rows[i] < 0 or rows[i] >= self.t.n:
+                raise ValueError(f"there is no row {rows[i]}")
+            memcpy(&out[i, 0], self.r.S + rows[i] * self.t.k, self.t.k * sizeof(double))
+
+    def trees(self, Py_ssize_t rounds):
+        """The first `rounds` trees, one after the other: column, left, right, parent, cut, mask, start, values."""
+        parts = self.parts[:rounds]
+        sizes = np.concatenate([[0], np.cumsum([len(part[0]) for part in parts], dtype=np.int64)])
+        moved = [
+            (part[0], *(np.where(links >= 0, links + by, -1).astype(np.int32) for links in part[1:4]), *part[4:])
+            for part, by in zip(parts, sizes[:-1], strict=True)
+        ]
+        if not moved:
+            none = np.zeros(0, dtype=np.int32)
+            return (none, none, none, none, np.zeros(0, np.uint8), np.zeros((0, 4), np.uint64),
+                    np.zeros(1, dtype=np.int32), np.zeros((0, self.t.k)))
+        column, left, right, parent, cut, mask, values = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
+        return column, left, right, parent, cut, mask, sizes.astype(np.int32), values

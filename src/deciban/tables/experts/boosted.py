@@ -1,0 +1,197 @@
+"""The expert of boosted trees: small trees, each grown on what the pool and the trees before it leave unexplained.
+
+    evidence(x, y) = 1/J Σ_j Σ_t v_jt(node of x in tree t of ensemble j, y)
+
+There are J ensembles, one for each fold of the rows. An ensemble never uses the labels of its fold: not to grow, and not
+in the scores that it starts from, since the fold is removed from the sums of all other experts first. So its fold shows
+when to stop, and a learned row is evaluated by the ensemble of its fold, as a new row would be.
+
+Trees and values are choices, like the weights of the pool: learning and forgetting leave them as they are. The difference
+of a node's value from its parent's is evidence of the column that the parent splits on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from deciban._kernel import boosting as kernel
+from deciban._kernel import forest as forest_kernel
+from deciban._typing import Array, Codes, Floats
+from deciban.errors import FileError
+from deciban.pool import Folds, distinct_marks
+from deciban.storage.arrays import CheckedArrays
+from deciban.tables.encode import EncodedRows, Encoding
+from deciban.tables.experts.base import Expert
+from deciban.tables.experts.columns import row_losses
+from deciban.tables.experts.forest import Trees
+from deciban.text.parallel import in_threads
+
+if TYPE_CHECKING:
+    from deciban.formula import Sketch, Term
+
+N_ENSEMBLES = 3
+MAX_ROUNDS = 120
+PATIENCE = 15  # rounds without a lower loss, after which growing stops
+RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the greatest:
+RATE_GROWTH = 1.03  # steps grow by this, since the first ones are the riskiest
+RIDGE = 1.0  # λ of a leaf's value
+SMOOTHING = 10.0  # of the order of categories
+MIN_LEAF_ROWS = 10
+MAX_DEPTH = 8
+LEAF_LIMITS = (8, 32)
+ROWS_PER_LEAF = 400
+GAINS = []
+MIN_GAIN_NATS = 0.0
+ROUNDS_AT_ONCE = 5  # of each ensemble, before losses are compared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoostedTrees(Expert):
+    """Ensembles of small trees over small codes."""
+
+    trees: Trees
+    values: Floats  # (nodes, k)
+    rounds: int  # trees of each ensemble
+    folds: Folds  # the fold of a row is the ensemble that never used it
+    by_copy: bool  # whether copies of a row have marks of their own
+    levels: Codes
+    ordered: Array
+
+    name: ClassVar[str] = "boosted trees"
+    changing: ClassVar[tuple[str, ...]] = ("values", "edges", "first")
+
+    @property
+    def settings(self) -> str:
+        return f"{self.folds.count} × {self.rounds} small trees on what the other experts leave unexplained"
+
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> BoostedTrees:
+        del rows, y, weight
+        return self
+
+    def plus(self, other: BoostedTrees, sign: float = 1.0) -> BoostedTrees:
+        del other, sign
+        return self
+
+    def scaled(self, factor: float) -> BoostedTrees:
+        del factor
+        return self
+
+    def in_classes(self, where: Array, k: int) -> BoostedTrees:
+        values, edges = np.zeros((len(self.values), k)), np.zeros((k, self.folds.count - 1), dtype=np.uint64)
+        values[:, where], edges[where] = self.values, self.folds.edges
+        first = np.zeros(k, dtype=np.int32)
+        first[where] = self.folds.first
+        return replace(self, values=values, folds=Folds(edges, first))
+
+    def is_valid(self) -> bool:
+        return True
+
+    def evidence(self, rows: EncodedRows) -> Floats:
+        return self._sums(rows, 0, len(self.trees.start) - 1) / self.folds.count
+
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
+        del weight
+        out, ensemble = np.zeros((len(rows), self.values.shape[1])), self.ensemble(rows, y)
+        for j in range(self.folds.count):
+            at = np.flatnonzero(ensemble == j)
+            out[at] = self._sums(rows.take(at), j * self.rounds, (j + 1) * self.rounds)
+        return out
+
+    def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
+        return self.evidence_without(rows, y)
+
+    def _sums(self, rows: EncodedRows, first: int, last: int) -> Floats:
+        """The sums of values over some trees, (n, k)."""
+        out = np.zeros((len(rows), self.values.shape[1]))
+        where = (rows.small, self.levels, self.ordered, *self.trees.walked)
+        forest_kernel.node_sums(*where, self.values, first, last, out)
+        return out
+
+    def ensemble(self, rows: EncodedRows, y: Codes) -> Array:
+        """The ensemble that never used the labels of each row."""
+        return self.folds.which(distinct_marks(rows.mark, y) if self.by_copy else rows.mark, y)
+
+    def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
+        n, k, count = len(rows), self.values.shape[1], self.folds.count
+        out, rest = np.zeros((n, len(self.levels), k)), np.zeros((n, k))
+        leaves = self.trees.leaves(rows, self.levels, self.ordered)
+        if unlearned is not None:
+            own = self.ensemble(rows, unlearned)[:, None] * self.rounds + np.arange(self.rounds)
+            leaves, count = np.take_along_axis(leaves, own, axis=1), 1
+        links = (self.trees.column, self.trees.parent)
+        forest_kernel.value_terms(np.ascontiguousarray(leaves), *links, self.values, out, rest)
+        return out / count, rest / count
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        folds = {"edges": self.folds.edges, "first": self.folds.first}
+        return {"rounds": self.rounds, "by_copy": self.by_copy}, {**self.trees._asdict(), "values": self.values, **folds}
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> BoostedTrees:
+        trees, rounds = Trees.unpack(arrays, len(encoding.columns)), int(settings["rounds"])
+        edges, first = arrays.whole("edges", np.uint64, k, None), arrays.whole("first", np.int32, k)
+        folds = Folds(edges, first)
+        if not (rounds > 0 and trees.count == rounds * folds.count and ((first >= 0) & (first < folds.count)).all()):
+            raise FileError("its boosted trees are not as many for each fold")
+        values = arrays.floats("values", (len(trees.column), k))
+        return cls(trees, values, rounds, folds, bool(settings["by_copy"]), encoding.levels, encoding.ordered)
+
+    def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
+        del sketch
+        return self.trees.term(self.values / self.folds.count, encoding, self.ordered, places)
+
+
+def grown(
+    rows: EncodedRows,
+    y: Codes,
+    weight: Floats | None,
+    levels: Codes,
+    ordered: Array,
+    scores: Floats,
+    fold: Array,
+    workers: int = 1,
+) -> tuple[Trees, Floats, int]:
+    """Trees and values of all ensembles, and how many rounds; rows are in a fixed order.
+
+    scores (folds, n, k) are log joints of the rows by models that know nothing of a fold. Rows whose own class has no
+    finite score there are left out.
+    """
+    folds, n, k = scores.shape
+    codes, some = np.ascontiguousarray(rows.small.T), np.isfinite(scores[:, np.arange(n), y])
+    leaves = int(np.clip(n / ROWS_PER_LEAF, *LEAF_LIMITS))
+    settings = (leaves, MAX_DEPTH, MIN_LEAF_ROWS, RIDGE, SMOOTHING)
+    ensembles, kept = [], []
+    for f in range(folds):
+        at = np.flatnonzero(some[f])
+        whole = len(at) == n
+        own = None if weight is None else np.ascontiguousarray(weight[at])
+        used = (fold[at] != f).astype(np.uint8)
+        mine = codes if whole else np.ascontiguousarray(codes[:, at])
+        base = np.ascontiguousarray(scores[f][at])
+        ensembles.append(
+            kernel.Boosting(mine, levels, ordered, np.ascontiguousarray(y[at]), own, base, used, *settings, f)
+        )
+        kept.append((base, at, used == 0))
+    start = sum(
+        float(np.average(row_losses(base[out], np.zeros(k), y[at[out]]), weights=None if weight is None else weight[at[out]]) * (out.sum() if weight is None else weight[at[out]].sum()))
+        for base, at, out in kept if out.any()
+    )
+    losses = [start]
+    while len(losses) <= MAX_ROUNDS and len(losses) - 1 - int(np.argmin(losses)) < PATIENCE:
+        rates = [min(RATES[1], RATES[0] * RATE_GROWTH ** (len(losses) - 1 + i)) for i in range(ROUNDS_AT_ONCE)]
+
+        def work(f: int, rates: list[float] = rates) -> None:
+            for rate in rates:
+                ensembles[f].step(rate)
+
+        list(in_threads(work, folds, workers))
+        losses += np.sum([e.losses[-len(rates) :] for e in ensembles], axis=0).tolist()
+    rounds = int(np.argmin(losses))
+    GAINS.append((n, k, rounds, losses[0] - losses[rounds]))
+    if losses[0] - losses[rounds] < MIN_GAIN_NATS: rounds = 0
+    parts = [ensemble.trees(rounds) for ensemble in ensembles]
+    return Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts]), rounds
