@@ -98,7 +98,7 @@ class Words(Expert):
         return self.place
 
     def terms(self, rows: EncodedRows, unlearned: bool = False) -> tuple[Floats, Floats]:
-        del unlearned  # its items are all that there are, and not chosen
+        del unlearned  # it uses all items: none are chosen
         return np.zeros((*rows.codes.shape, self.k)), self.evidence(rows)
 
     def items(self, rows: EncodedRows, target: int, against: int, by: str) -> list[tuple[str, float]]:
@@ -116,10 +116,10 @@ class Words(Expert):
     def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Words:
         place = int(settings["place"])
         if not 0 <= place < len(encoding.texts) or encoding.texts[place] != settings["column"]:
-            raise FileError(f"a column of text {settings['column']!r} is not known")
+            raise FileError(f"a column of text {settings['column']!r} is unknown")
         graded = files.rebuild(settings["document"], arrays.all())
         if not isinstance(graded, Graded) or not np.array_equal(graded.classes, np.arange(k)):
-            raise FileError("its text model is not one of its classes")
+            raise FileError("its text model has other classes")
         return cls(encoding.texts[place], place, graded)
 
     def choices(self) -> tuple[dict[str, Any], dict[str, Array]]:
