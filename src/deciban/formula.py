@@ -156,13 +156,13 @@ class ChildOfHidden:
 class HiddenParent:
     """A column with children, where it is missing: log Σ_v P(v | given) Π_children P(child | v).
 
-    `laws` has P(v | given) for every place of its own parent; where that is missing too (place 0) and `passes`, the
-    column is part of the parent's sum, and its own term is zero.
+    `probabilities` has P(v | given) for every place of its own parent; where that is missing too (place 0) and
+    `passes`, the column is part of the parent's sum, and its own term is zero.
     """
 
     own: int
     given: int  # −1: none
-    laws: Floats  # (places of the given, or 1, values, k)
+    probabilities: Floats  # (places of the given, or 1, values, k)
     passes: bool
     below: tuple[ChildOfHidden, ...]
 
@@ -278,7 +278,7 @@ def cells_of(term: Term) -> int:
     if isinstance(term, Slopes | ColumnGaussians):
         return 3 * (term.mean if isinstance(term, ColumnGaussians) else term.slope).size
     if isinstance(term, Walks):
-        hidden = sum(one.laws.size + sum(each.shares.size for each in one.below) for one in term.hidden)
+        hidden = sum(one.probabilities.size + sum(each.shares.size for each in one.below) for one in term.hidden)
         return sum(walk.values.size for walk in term.walks) + hidden
     if isinstance(term, QuadraticForms):
         return int(term.root.size + term.mean.size + sum(one.turn.size for one in term.absent))

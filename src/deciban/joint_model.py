@@ -221,7 +221,7 @@ class JointModel(Model, Learner):
     def log_posterior_without(
         self, rows: Entries, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
-        if any(law.whole_rows or not law.downdates(self.alpha(b)) for b, law in enumerate(self.families)):
+        if any(family.whole_rows or not family.downdates(self.alpha(b)) for b, family in enumerate(self.families)):
             score.check_finite(rows.data, self)
             gaps = expect.rows_with_gaps(rows.data, self.joint)
             if gaps.any():

@@ -601,9 +601,9 @@ class Pairs(Cells):
         alone, pairs, k = [table[:, :0]], [table[:, :0]], len(table)
         for (start, stop), size in zip(pairwise(self.offsets), self.sizes, strict=True):
             above = (stop - start) // (size + 1) - 1
-            laws = table[:, start:stop].reshape(k, 1 + above, size + 1)[:, :, :size]
-            alone.append(laws.sum(axis=1))
-            pairs.append(laws[:, 1:].reshape(k, above * size))
+            by_parent = table[:, start:stop].reshape(k, 1 + above, size + 1)[:, :, :size]
+            alone.append(by_parent.sum(axis=1))
+            pairs.append(by_parent[:, 1:].reshape(k, above * size))
         return {"is": np.hstack(alone), "pair": np.hstack(pairs)}
 
 

@@ -7,10 +7,10 @@ leave-one-out vectors: evidence about a row from sums without the row. The probl
 it is temperature scaling. The result is still a sum, so that it can be explained term by term.
 
 A single leave-one-out vector is like that of a new row; weights fitted on many of them are optimistic. Row j's label
-enters row i's vector just as i's enters j's, so the rows that weights are judged on have shaped the vectors that these
-were fitted on. Hence `cross_fit`: with few rows, a fold of them is taken out of the *sums* before anything is fitted.
-The doubt about the weights, and whether they are any use at all, is then judged on rows that had no part in them; and a
-learned row is scored by the weights of the other folds.
+enters row i's vector just as i's enters j's, so the rows that weights are evaluated on have shaped the vectors that
+these were fitted on. Hence `cross_fit`: with few rows, a fold of them is taken out of the *sums* before anything is
+fitted. The doubt about the weights, and whether they are any use at all, is then evaluated on rows that had no part in
+them; and a learned row is scored by the weights of the other folds.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MAX_ROWS_OF_CURVATURE = 2000  # rows used for the Hessian,
 MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and where weights are only fitted for comparison
 MIN_PROBABILITY = 1e-3  # classes below this probability are left out of a row's Hessian
 MAX_LOSS_SHARE = 0.98  # something was learned if the loss is at most this share of that of the class shares
-MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and judging on the same rows
+MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and evaluating on the same rows
 N_FOLDS = 5
-AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are judged on the same rows
+AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are evaluated on the same rows
 MIN_NATS_PER_DECADE = 2.0  # that ten times less doubt must gain
 
 
@@ -415,7 +415,7 @@ def cross_fit(
     """
     n, fold = len(y), folds.which(mark, y)
     amount, doubts = np.ones(n) if weight is None else weight, (*doubts, PRIOR_ONLY)
-    losses, judged, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
+    losses, evaluated, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
         rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
         pools_of_fold = weight_prior.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
@@ -424,7 +424,7 @@ def cross_fit(
             for j, pool in enumerate(pools_of_fold):
                 scores = pool.pooled(part.outside) + part.log_prior
                 losses[j, part.out] = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
-            judged[part.out] = True
+            evaluated[part.out] = True
         by_fold.append(pools_of_fold)
     cost = np.array([doubt.cost for doubt in doubts])
 
@@ -435,10 +435,10 @@ def cross_fit(
         return np.asarray(out / out.sum())
 
     left_out = [
-        Pool.mean(pools_of_fold, shares(np.flatnonzero(judged & (fold != f))))
+        Pool.mean(pools_of_fold, shares(np.flatnonzero(evaluated & (fold != f))))
         for f, pools_of_fold in enumerate(by_fold)
     ]
-    share = shares(np.flatnonzero(judged))
+    share = shares(np.flatnonzero(evaluated))
     pools = weight_prior.fit(Vectors(evidence, y, log_prior, weight), doubts, 1e-7)
     return Chosen(
         Pool.mean(pools, share), ByFold(folds, tuple(left_out)), tuple(zip(doubts, share.tolist(), strict=True))

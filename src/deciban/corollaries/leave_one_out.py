@@ -22,8 +22,8 @@ from deciban.results.evaluation import ONE_CLASS, Judged, average, likeliest
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import Table
 
-MAX_COMPARED_ROWS = 2000  # a log loss averaged over so many rows is enough to compare candidates
-MAX_ROWS_WITHOUT_DOWNDATES = 200  # where every row needs an estimate of its own
+MAX_COMPARED_ROWS = 2000  # a log loss averaged over this many rows is enough to compare candidates
+MAX_ROWS_WITHOUT_DOWNDATES = 200  # if every row needs an estimate of its own
 
 
 CANNOT_LEAVE_OUT = (
@@ -40,18 +40,18 @@ class LeaveOneOut(Judged):
     in the choice.
 
     Without a row its class has a smaller share, so the class shares without it are evidence against the row's label:
-    where little else is known, rows would be ranked upside down. So AUC and calibration use the class shares of all
+    if little else is known, rows would be ranked upside down. So AUC and calibration use the class shares of all
     rows, as for a new row. So do predictions if evidence is pooled, and may have no weight, and classes are of equal
     size: otherwise each row would be assigned to another class. Probabilities and log loss are those without the row.
 
     Rows that are `alone` in their class are not evaluated: without them, the class is unknown. They do not count in any
-    measure; their share is about that of new rows of unseen classes (Good and Turing). It prints in short; `details()`
-    shows all that an `Evaluation` does.
+    measure; their share is about that of new rows of unseen classes (Good and Turing). It prints a summary;
+    `details()` shows all that an `Evaluation` does.
     """
 
     alone: Array | None = None  # (n,) bool
     way: str = EXACT
-    learned: Floats | None = None  # (k,) weight of each class, where the prior is its share
+    learned: Floats | None = None  # (k,) weight of each class, if the prior is its share
     pooled: bool = False
 
     @property
@@ -148,7 +148,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Posterior of every row without itself. The rows must be among those the model learned.
 
-    For a row so far out that rounding may hide the sums without it, its class's other rows are learned again; if not
+    For a row so extreme that rounding may hide the sums without it, its class's other rows are learned again; if not
     all of them are given, the row is forgotten; if that is not possible either, its posterior is NaN.
     """
     log_proba = score.leave_one_out(data, model, y, weight, n_jobs)
@@ -278,9 +278,9 @@ def best_family(
 
     With `criterion` "accuracy", the most accurate one, and among equally accurate ones that with the least log loss.
 
-    Every candidate uses the same sums. A candidate under which some class has a singular covariance is passed over
-    unless all are: it would be repaired, not chosen. Rows whose class has no other row are left out, since no candidate
-    helps them. So are rows without which the sums are lost in rounding.
+    Every candidate uses the same sums. A candidate under which some class has a singular covariance is skipped unless
+    all are singular: it would be repaired, not chosen. Rows whose class has no other row are left out, since no
+    candidate helps them. So are rows without which the sums are lost in rounding.
     """
     rows = np.flatnonzero(model.stats.weight[y] > (1.0 if weight is None else weight) * (1.0 + RESIDUE))
     quick = all(family.downdates(model.alpha()) for family in candidates)

@@ -321,8 +321,12 @@ class Graph:
             for child in parent.below:
                 likelihood = self.op("Gather", self.constant(child.shares.transpose(1, 0, 2)), self.places[child.own])
                 if child.hidden >= 0:
-                    laws = self.constant(columns[child.hidden].laws[None, 1 : 1 + child.shares.shape[0]])
-                    weighted = self.op("Mul", self.op("Unsqueeze", likelihoods[child.hidden], self.integers([1])), laws)
+                    probabilities = self.constant(
+                        columns[child.hidden].probabilities[None, 1 : 1 + child.shares.shape[0]]
+                    )
+                    weighted = self.op(
+                        "Mul", self.op("Unsqueeze", likelihoods[child.hidden], self.integers([1])), probabilities
+                    )
                     child_missing = self.op("Unsqueeze", self.missing(child.own), self.integers([1, 2]))
                     likelihood = self.op(
                         "Where",
@@ -332,10 +336,12 @@ class Graph:
                     )
                 product = self.op("Mul", product, likelihood) if product else likelihood
             likelihoods.append(product)
-            law = self.constant(parent.laws)
+            probabilities = self.constant(parent.probabilities)
             if parent.given >= 0:
-                law = self.op("Gather", law, self.places[parent.given])
-            log_sum = self.op("Log", self.op("ReduceSum", self.op("Mul", product, law), self.integers([1]), keepdims=0))
+                probabilities = self.op("Gather", probabilities, self.places[parent.given])
+            log_sum = self.op(
+                "Log", self.op("ReduceSum", self.op("Mul", product, probabilities), self.integers([1]), keepdims=0)
+            )
             applies = self.missing(parent.own)
             if parent.passes:
                 applies = self.op("And", applies, self.op("Not", self.missing(parent.given)))

@@ -340,7 +340,7 @@ class StatementWriter:
         steps: list[int] = []
         terms: list[list[str]] = [[] for _ in range(self.k)]
         for parent in columns:
-            own, values = self.places[parent.own], parent.laws.shape[1]
+            own, values = self.places[parent.own], parent.probabilities.shape[1]
             step = max([FIRST_TERM_STEP, *(steps[child.hidden] + 1 for child in parent.below if child.hidden >= 0)])
             by_class = []
             for c in range(self.k):
@@ -355,9 +355,12 @@ class StatementWriter:
                 )
                 sums = [
                     self.total(
-                        [f"{self.number(prior)} * {name}" for name, prior in zip(by_class[c], law[:, c], strict=True)]
+                        [
+                            f"{self.number(prior)} * {name}"
+                            for name, prior in zip(by_class[c], by_value[:, c], strict=True)
+                        ]
                     )
-                    for law in parent.laws
+                    for by_value in parent.probabilities
                 ]
                 if parent.passes:
                     sums[0] = "NULL"
@@ -378,9 +381,12 @@ class StatementWriter:
         present = self.case_by_place(self.places[child.own], [self.number(share) for share in child.shares[v, :, c]])
         if child.hidden < 0:
             return present
-        laws = columns[child.hidden].laws[1 + v, :, c]
+        probabilities = columns[child.hidden].probabilities[1 + v, :, c]
         missing = self.total(
-            [f"{self.number(prior)} * {name}" for name, prior in zip(likelihoods[child.hidden][c], laws, strict=True)]
+            [
+                f"{self.number(prior)} * {name}"
+                for name, prior in zip(likelihoods[child.hidden][c], probabilities, strict=True)
+            ]
         )
         return f"CASE WHEN {self.places[child.own]} = 0 THEN {missing} ELSE {present} END"
 

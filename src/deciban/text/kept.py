@@ -98,7 +98,7 @@ class Kept:
         return replace(self, rows=tuple(self.rows[i] for i in smallest([text for text, _, _ in self.rows], most)))
 
     def __sub__(self, other: Kept) -> Kept:
-        """Without the weight of documents that were forgotten; matched by their words where the texts differ."""
+        """Without the weight of documents that were forgotten; matched by their words if the texts differ."""
         remaining, unmatched = take_out(self.rows, weight_by_document(other.rows, str), str)
         if unmatched:
             remaining, _ = take_out(
@@ -109,7 +109,7 @@ class Kept:
         return replace(self, rows=tuple(remaining))
 
     def words_of(self, text: str) -> str:
-        """A key that is the same for texts with the same sums, and for some others: rather too many are dropped."""
+        """A key that is the same for texts with the same sums, and for some others: dropping too many is safe."""
         return " ".join(sorted(set(self.rule.tokens(text, self.lower))))
 
 

@@ -172,7 +172,7 @@ def as_objects(values: Iterable[Any]) -> Values:
 
 
 def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
-    """The Arrow type for a NumPy or pandas type; None where it depends on the values."""
+    """The Arrow type for a NumPy or pandas type; None if it depends on the values."""
     try:
         if isinstance(dtype, np.dtype):
             if dtype.kind in "UST":
@@ -198,7 +198,7 @@ def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
 
 
 def kind_of_values(values: Values, name: str) -> pa.DataType:
-    """The Arrow type of values; null where all are missing."""
+    """The Arrow type of values; null if all are missing."""
     try:
         kind = pa.array(values, from_pandas=True).type
         return pa.null() if pa.types.is_dictionary(kind) and kind.value_type == pa.null() else kind
@@ -215,7 +215,7 @@ def read_type(kind: pa.DataType, name: str, where: str) -> pa.DataType:
 
 
 def merged_type(kinds: Iterable[pa.DataType], name: str, where: str) -> pa.DataType:
-    """A type for the values of several partitions; string where all are missing."""
+    """A type for the values of several partitions; string if all are missing."""
     types = {read_type(kind, name, where) for kind in kinds if kind != pa.null()}
     if any(pa.types.is_dictionary(kind) for kind in types):  # categories here are categories everywhere
         value_types = {kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types}
@@ -231,7 +231,7 @@ def merged_type(kinds: Iterable[pa.DataType], name: str, where: str) -> pa.DataT
 def as_arrow(values: Values, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
     """A column as an array of this type."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f" and pa.types.is_floating(kind):
-        return pa.array(values.astype(kind.to_pandas_dtype(), copy=False))  # NaN is missing as it stands
+        return pa.array(values.astype(kind.to_pandas_dtype(), copy=False))  # NaN already means missing
     try:
         array = pa.array(values, from_pandas=True)
     except CONVERSION_ERRORS:
@@ -311,8 +311,8 @@ def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
     dtype = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
-        "column {column!r} holds {shown} here and {kind} in other partitions: make it the same in all of them, as in "
-        "X.astype({how})",
+        "column {column!r} holds {shown} here, but {kind} in other partitions: make it the same in all of them, as "
+        "in X.astype({how})",
         column=name,
         value=value,
         shown=one_line(short_repr(value)),

@@ -45,11 +45,11 @@ class Words(Expert):
         (documents,) = batches(texts, True)
         empty = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
         eval_index = np.sort(candidates[:MAX_EVAL_TEXTS])
-        judges, others = (
+        evaluated, others = (
             Labelled(read([texts[i] for i in some]), y[some], None if weight is None else weight[some])
             for some in (eval_index, np.setdiff1d(np.arange(len(texts)), eval_index))
         )
-        graded = empty.learned_and_chosen(judges, others, np.arange(k), rows.mark[eval_index], 1)
+        graded = empty.learned_and_chosen(evaluated, others, np.arange(k), rows.mark[eval_index], 1)
         return cls(column, place, graded)
 
     @property
