@@ -2,7 +2,7 @@
 
 With every label known it ends after one step; with some missing it is semi-supervised learning; with none it is
 clustering (S17). Mixtures (S16), mixtures per class and missing values are the same loop with other hidden variables. A
-`step` comes from an engine, so the loop runs wherever the data is.
+`step` comes from an engine, so the loop runs on any engine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Learned:
 
     @property
     def likelihood(self) -> float:
-        """The last log-likelihood; 0 where no step was taken."""
+        """The last log-likelihood; 0 if no step was taken."""
         return self.log_likelihood[-1] if self.log_likelihood else 0.0
 
     def __repr__(self) -> str:

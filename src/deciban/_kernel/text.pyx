@@ -669,7 +669,7 @@ cdef class Vocabulary(Shared):
         return np.asarray(out)
 
     def buffers(self):
-        """All strings in UTF-8 one after the other, surrogates as `surrogatepass` writes them, and where each starts."""
+        """All strings in UTF-8 one after another, surrogates as `surrogatepass` writes them, and where each starts."""
         cdef uint8_t[::1] data
         cdef int64_t[::1] offsets
         cdef int64_t i
@@ -866,7 +866,7 @@ cdef int stream_free(Stream* stream) except -1:
 
 def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary words not None, bint grow,
              str rule not None, int64_t shortest=1, int64_t longest=0, bint headers=False):
-    """The stream of the words of documents[start:stop], and which header field each is in, if asked for.
+    """The stream of the words of documents[start:stop], and which header field each is in, if requested.
 
     The rule "words" takes the runs of at least `shortest` word characters; "punctuation" those and all runs of
     other characters, except white space; "spaces" all runs of what is not white space. A run with more than `longest`

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from deciban._typing import Array
     from deciban.reading.kinds import ColumnKind, Conventions
 
-SIMPLE_MODELS = ("naive-bayes", "tree")  # which take strings for categories
+SIMPLE_MODELS = ("naive-bayes", "tree")  # which read strings as categories
 MODELS = ("auto", "classifier", "naive-bayes", "tree", "text", "spam")
 
 

@@ -25,6 +25,7 @@ from deciban._typing import Array, Floats
 from deciban.errors import DecibanError, FileError
 from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged, as_labels, finite
+from deciban.results.renamed import renamed
 from deciban.show import WIDTH, Result, Table, plain
 
 TIE_TOLERANCE = 1e-9  # relative to the log-densities of a score: closer scores are ties, and count as strange enough
@@ -211,17 +212,17 @@ def cross_bound(coverage: float, rows: float, folds: int) -> float:
 
 def promise(way: str, coverage: float, by_class: bool, rows: Floats, folds: int = 0) -> str:
     """The guarantee in a sentence."""
-    asked = f"{100.0 * coverage:.6g} %"
+    share = f"{100.0 * coverage:.6g} %"
     whose = "of new rows of every class" if by_class else "of new rows"
     like = "if they come from the same source as the training rows, whatever their distribution"
     if way == FULL:
-        return f"At least {asked} {whose} have their class in the set, {like}."
+        return f"At least {share} {whose} have their class in the set, {like}."
     if way == CROSS:
         some = rows[rows > 0]
         n = float((some.min() if len(some) else 0.0) if by_class else rows.sum())
         sure = math.floor(1000.0 * cross_bound(coverage, n, folds)) / 10.0
-        return f"About {asked} {whose} have their class in the set, and at least {sure:.6g} %, {like}."
-    return f"About {asked} {whose} have their class in the set, if a single row changes the model little."
+        return f"About {share} {whose} have their class in the set, and at least {sure:.6g} %, {like}."
+    return f"About {share} {whose} have their class in the set, if a single row changes the model little."
 
 
 # ------------------------------------------------------------------ results
@@ -389,11 +390,13 @@ class SetsEvaluation(Result):
     """How good prediction sets are on rows whose class is known."""
 
     classes: tuple[Any, ...]  # the model's, followed by labels that it does not know
-    asked: float  # the coverage requested
+    requested_coverage: float
     truth: Array  # class codes
     hit: Array  # whether the true class is in the set
     sizes: Array
     way: str
+
+    asked = renamed("asked", "requested_coverage")
 
     @property
     def coverage(self) -> float:
@@ -441,14 +444,18 @@ class SetsEvaluation(Result):
         """A summary in a sentence."""
         worst = f" ({100.0 * self.worst_class:.3g} % of the class covered least)" if len(self.classes) > 1 else ""
         return (
-            f"Prediction sets of {100.0 * self.asked:.6g} %: they contain the true class of "
+            f"Prediction sets of {100.0 * self.requested_coverage:.6g} %: they contain the true class of "
             f"{100.0 * self.coverage:.3g} % of rows{worst}, and their mean size is {self.mean_size:.3g}; "
             f"{100.0 * self.single:.3g} % contain one class, {100.0 * self.empty:.3g} % none."
         )
 
     def to_table(self) -> Table:
         rows = [
-            ("coverage", self.coverage, f"share of rows whose class is in the set; requested {self.asked:g}"),
+            (
+                "coverage",
+                self.coverage,
+                f"share of rows whose class is in the set; requested {self.requested_coverage:g}",
+            ),
             ("mean size", self.mean_size, "classes in a set"),
             ("single", self.single, "share of sets with one class"),
             ("empty", self.empty, "share of sets with no class"),
@@ -464,7 +471,8 @@ class SetsEvaluation(Result):
         return {
             "rows": len(self.hit),
             "way": self.way,
-            "asked": self.asked,
+            "requested_coverage": self.requested_coverage,
+            "asked": self.requested_coverage,  # the old key
             "coverage": finite(self.coverage),
             "error": finite(self.error),
             "mean_size": finite(self.mean_size),

@@ -70,7 +70,7 @@ def max_rows(items: int, k: int, most: int) -> int:
 
 
 def folds_out(n: int, learned: float) -> Iterator[Array]:
-    """Rows to take out of the sums at a time, of n rows among so many that were learned."""
+    """Rows to take out of the sums at a time, for n rows among this many learned ones."""
     folds = 1 if n * ROWS_PER_ROW_OUT <= learned else min(n, FEW_FOLDS)
     return (np.arange(f, n, folds) for f in range(folds))
 

@@ -106,8 +106,10 @@ class LeaveOneOut(Judged):
         return average(losses[counted], self._weights[counted])
 
     def to_table(self) -> Table:
-        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)] if self.judged else []
-        return Table(f"{self.how} over {self.judged} row{'s' * (self.judged != 1)}", ("measure", "value"), rows)
+        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)] if self.evaluated_rows else []
+        return Table(
+            f"{self.how} over {self.evaluated_rows} row{'s' * (self.evaluated_rows != 1)}", ("measure", "value"), rows
+        )
 
     @property
     def note(self) -> str:
@@ -118,7 +120,7 @@ class LeaveOneOut(Judged):
         alone = 0 if self.alone is None else int((self.alone & some).sum())
         if not alone:
             return ""
-        if not self.judged:
+        if not self.evaluated_rows:
             return "No class has two rows, so the model cannot be evaluated."
         rows = "1 row is" if alone == 1 else f"{alone} rows are"
         share = alone / max(1, int(some.sum()))
@@ -128,15 +130,21 @@ class LeaveOneOut(Judged):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**Judged.to_dict(self), "judged_rows": self.judged, "note": self.note or None}
+        n = self.evaluated_rows
+        return {
+            **Judged.to_dict(self),
+            "evaluated_rows": n,
+            "judged_rows": n,
+            "note": self.note or None,
+        }  # the old key too
 
     def _all_parts(self) -> list[Table | str]:
-        if len(self.classes) == 1 or (self.note and not self.judged):
+        if len(self.classes) == 1 or (self.note and not self.evaluated_rows):
             return self._parts()
         return [*Judged._all_parts(self), *self._note()]
 
     def _parts(self) -> list[Table | str]:
-        has_figures = len(self.classes) != 1 and (self.judged or not self.note)
+        has_figures = len(self.classes) != 1 and (self.evaluated_rows or not self.note)
         return [*([self.to_table()] if has_figures else []), *self._note()]
 
     def _note(self) -> list[Table | str]:

@@ -122,7 +122,7 @@ def sample_rows(engine: Engine, split: Split) -> tuple[Any, Any, Any]:
 
 @contextmanager
 def in_sample(engine: Engine) -> Iterator[None]:
-    """Errors inside say that the row number is that of the sample."""
+    """Errors inside state that the row number is that of the sample."""
     try:
         yield
     except DecibanError as error:

@@ -570,7 +570,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     # ------------------------------------------------------------------ reading
 
     def _engine(self, X: Any, y: Any = None, engine: str | None = None, anew: bool = False) -> Any:
-        """The engine for rows that are not in memory; None for those that are. `anew`: nothing is known about them."""
+        """The engine for rows that are not in memory; None for those that are. `anew`: a fit, for which nothing is
+        known yet."""
         return engine_of(X, y, engine, self._texts, strings=() if anew else self._read_as_strings())
 
     def _read_as_strings(self) -> tuple[str, ...]:
@@ -1207,7 +1208,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return dict(state)
 
     def _fits_columns(self, columns: int) -> bool:
-        """Whether a model of so many columns fits the number of features."""
+        """Whether a model of this many columns fits the number of features."""
         return columns == self.n_features_in_
 
     def __setattr__(self, name: str, value: Any) -> None:

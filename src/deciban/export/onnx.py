@@ -387,14 +387,14 @@ class Graph:
         return self.op("ReduceSumSquare", self.op("MatMul", gap, self.constant(turn.T)), axes=[1], keepdims=1)
 
     def unseen(self, term: QuadraticForms) -> str:
-        """1 where a column's value was never seen, (n, columns)."""
+        """1 if a column's value was never seen, (n, columns)."""
         if not term.absent:
             return ""
         flags = [self.op("Gather", self.constant(one.never), self.places[one.place]) for one in term.absent]
         return self.side_by_side([self.op("Unsqueeze", flag, self.integers([1])) for flag in flags])
 
     def adjusted(self, unseen: str, default: Floats | None, without: Sequence[Floats | None], parts: int) -> str:
-        """A number for each part, and another where a column's value was never seen; ½ where none is given."""
+        """A number for each part, and another if a column's value was never seen; ½ if none is given."""
         base = np.full(parts, 0.5) if default is None else default
         if not unseen or default is None:
             return self.constant(base[None])
@@ -402,7 +402,7 @@ class Graph:
         return self.op("Add", self.op("MatMul", unseen, self.constant(steps)), self.constant(base[None]))
 
     def mixture(self, term: QuadraticForms, log_density: str, c: int) -> str:
-        """log Σ exp over a class's parts, (n, 1); 0 where it has none."""
+        """log Σ exp over a class's parts, (n, 1); 0 if it has none."""
         parts = np.flatnonzero(term.owner == c)
         if not len(parts):
             return self.op("Mul", self.op("Gather", log_density, self.integers([0]), axis=1), self.constant(0.0))
@@ -438,7 +438,7 @@ class Graph:
         """Features of the trees, (n, features) in single precision; each node's feature, its cut (left if below), and
         the feature that is 1 where a row ends there (−1: none does).
 
-        A split of neighbouring places is a cut of the place; any other is a feature of its own, 0 where it goes left.
+        A split of neighbouring places is a cut of the place; any other is a feature of its own, 0 if it goes left.
         """
         columns: list[str] = []
         at, ends = np.full((2, len(term.place)), -1, dtype=np.int64)

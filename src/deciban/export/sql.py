@@ -58,7 +58,7 @@ def to_sql(
 ) -> str:
     """One SELECT over `table` with a row for each of its rows.
 
-    `columns` are the names of features in the database, where they are others; `keep` are columns of the table to be
+    `columns` are the names of features in the database, if they differ; `keep` are columns of the table to be
     kept in the result, such as a key.
     """
     if dialect not in FORMULA_DIALECTS:
@@ -283,7 +283,7 @@ class StatementWriter:
         return out, step + 2
 
     def term(self, term: Term, relative: bool = False) -> ByClass:
-        """A term for each class. `relative`: minus that of the first class, where that is shorter."""
+        """A term for each class. `relative`: minus that of the first class, if that is shorter."""
         if isinstance(term, Slopes):
             return [self.slopes(term, c) for c in range(self.k)], FIRST_TERM_STEP
         if isinstance(term, ColumnGaussians):
@@ -415,7 +415,7 @@ class StatementWriter:
         return self.total(roots), last
 
     def split(self, term: SplitTrees, node: int, own: str, left: str, right: str) -> str:
-        """The value of a row at a node: the node's own, where the row ends here, or that of one of its sides."""
+        """The value of a row at a node: the node's own, if the row ends here, or that of one of its sides."""
         column, place = int(term.place[node]), self.places[term.place[node]]
         ends, goes_left = term.ends[column], term.lefts[node] & ~term.ends[column]
         own_case = f"WHEN {self.is_among(place, np.flatnonzero(ends), len(ends))} THEN {own} " if ends.any() else ""

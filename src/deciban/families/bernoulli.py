@@ -129,7 +129,7 @@ def log_probabilities_without(present: Floats, seen: Floats, pseudo: Floats, wei
     present_left, absent_left = without(present, weight), without(without(seen, present), weight)
     left = without(seen, weight) + 2.0 * pseudo
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Where the count is below the weight, there is no such row: the entry is never read.
+        # If the count is below the weight, there is no such row: the entry is never read.
         log_present = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
         log_absent = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
     half = -np.log(2.0)

@@ -361,7 +361,7 @@ def least_gaps(mean: Floats, error: Floats) -> Floats:
 
 
 def without_residue(sums: Sums, columns: Columns) -> tuple[dict[str, Floats], Columns]:
-    """Sums without rounding residue: zero without values; and where a scatter is only rounding, zero about the mean."""
+    """Sums without rounding residue: zero without values; and if a scatter is only rounding, zero about the mean."""
     assert columns.pivot is not None
     if "lost" not in sums:
         return dict(sums), columns

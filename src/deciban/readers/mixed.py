@@ -139,7 +139,7 @@ def as_numbers(column: Column, name: str, family: Family) -> Floats:
             distribution=family.name,
             columns={name: "categorical"},
             command_line="column {column!r} holds {value!r} in row {row}, but numbers are expected: give --missing "
-            "{value} if it stands for a missing value, or train with --schema {column}=category",
+            "{value} if it means a missing value, or train with --schema {column}=category",
         )
     return np.array([*map(float, column.levels), np.nan])[column.codes]  # −1 is the last one
 

@@ -127,7 +127,7 @@ def read_codes(frame: Frame, columns: Columns) -> Codes:
                 column=columns.name(j),
                 value=column.levels[column.codes[row]],
                 command_line="column {column!r} was learned as numbers, but row {row} holds {value!r}: make it a "
-                "number, or give --missing {value} if it stands for a missing value",
+                "number, or give --missing {value} if it means a missing value",
             )
     return codes
 

@@ -363,13 +363,13 @@ def finite_numbers(values: Array, name: str, whole: bool = False) -> Numbers:
     if (infinite := np.isinf(values)).any():
         row = int(np.argmax(infinite))
         raise DecibanError(
-            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands for a "
-            "missing value, use NaN or None; if for a bound, use a large number or a category",
+            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it means a missing "
+            "value, use NaN or None; if it is a bound, use a large number or a category",
             row=row,
             column=name,
             value=float(values[row]),
-            command_line="column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands "
-            "for a missing value, leave it empty; if for a bound, write a large number",
+            command_line="column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it means "
+            "a missing value, leave it empty; if it is a bound, write a large number",
         )
     return Numbers(values, whole)
 

@@ -193,9 +193,9 @@ def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, n
             raise DecibanError(
                 "column {column!r} holds {value!short} in row {row}, which is not {what}: give the column another "
                 "kind, or use None if the value is missing",
-                command_line="column {column!r} holds {value!short} in row {row}, which is not {what}: give the column "
-                "another kind, as in --schema {column}=category, or give --missing {value} if it stands for a missing "
-                "value",
+                command_line="column {column!r} holds {value!short} in row {row}, which is not {what}: give the "
+                "column another kind, as in --schema {column}=category, or give --missing {value} if it "
+                "means a missing value",
                 **example,
             )
         times = "1 value is" if len(rows) == 1 else f"{len(rows):,} values are"

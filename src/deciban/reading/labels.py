@@ -235,7 +235,7 @@ def as_array(y: Any) -> Array:
 
 
 def without_mark(y: Any, mark: Any) -> Array:
-    """y with None in place of `mark`, which stands for a missing label.
+    """y with None in place of `mark`, which means a missing label.
 
     >>> without_mark([1, -1, 2], -1).tolist(), without_mark(["a", "?"], "?").tolist()
     ([1, None, 2], ['a', None])

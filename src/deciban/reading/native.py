@@ -39,7 +39,7 @@ def native_kind(X: Any) -> str:
 
 
 def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any:
-    """A table as a library has it, by its name in `native_kind`; missing values as the library has them.
+    """A table of a library, by its name in `native_kind`; with that library's missing values.
 
     >>> legs = Numbers(np.array([4.0, 2.0]), whole=True)
     >>> animal = Levels(np.array([0, -1], dtype=np.int32), ("cow",))

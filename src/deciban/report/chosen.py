@@ -42,11 +42,11 @@ def chosen_section(material: Material) -> list[Markup]:
         return parameters_section(material)
     return [
         paragraph(
-            "Several small models, called experts, look at each row in their own way. The weight of each was fitted by "
-            "rows that had no part in it: the weights that predicted such rows best were kept."
+            "Several small models, called experts, use each row in their own way. Their weights were fitted on "
+            "left-out rows: those that predicted such rows best were kept."
         ),
         heading("Evidence of each column"),
-        paragraph("dB: evidence of the column alone about a row's class, on average.", class_="note"),
+        paragraph("dB: mean evidence of the column alone about a row's class.", class_="note"),
         column_table(summary),
         heading("What was tried"),
         paragraph(
@@ -75,7 +75,7 @@ def column_table(summary: Summary) -> Markup:
     ]
     if len(order) > MAX_COLUMNS_LISTED:
         lines.append((f"{count(len(order) - MAX_COLUMNS_LISTED)} more", "", "", "", ""))
-    return table(("column", "dB", "", "kind", "distribution"), lines, "Evidence of each column", "bars told")
+    return table(("column", "dB", "", "kind", "distribution"), lines, "Evidence of each column", "bars by-column")
 
 
 def candidate_table(summary: Summary) -> Markup:

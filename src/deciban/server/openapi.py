@@ -278,7 +278,7 @@ ERRORS = {
     409: "The request contradicts what was learned.",
     413: "The request is too large.",
     415: "The content type is not supported.",
-    422: "An example cannot be used: the error says which, and why.",
+    422: "An example cannot be used: the error names it and the reason.",
     429: "Too many requests.",
     503: "The store cannot be written, or too many requests are waiting: try again.",
 }

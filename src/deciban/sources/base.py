@@ -47,7 +47,7 @@ class Source(ABC):
     """Rows of one or several files, all with the same columns and types.
 
     `name` is for messages; `kind` is "table", "texts" or "mail" (raw messages, bytes as Latin-1, which is what
-    `deciban.text.mail.read` takes); `columns` and `types` say what every batch has; `size` is in bytes, None if it
+    `deciban.text.mail.read` takes); `columns` and `types` are those of every batch; `size` is in bytes, None if it
     is unknown; `whole` are the columns of numbers that have no fractions in the sample.
     """
 

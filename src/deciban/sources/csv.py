@@ -294,7 +294,7 @@ def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataTy
 def misfit_message(kind: pa.DataType) -> str:
     """The error message for {value} in {column}, whose other values are of this type."""
     return (
-        f"has {{value}} in column {{column!r}}, where other rows hold {type_in_words(kind)}: if it stands for a "
+        f"has {{value}} in column {{column!r}}, where other rows hold {type_in_words(kind)}: if it means a "
         "missing value, give --missing {value}; if the values are names, give --schema {column}=category"
     )
 

@@ -135,7 +135,7 @@ def temporary_path(place: Path) -> Path:
 
 @contextmanager
 def locked_against_others(place: Path) -> Iterator[None]:
-    """Hold the lock of an existing file while it is replaced, unless this thread has it already."""
+    """Hold the lock of an existing file while it is replaced, unless this thread already has it."""
     if (threading.get_ident(), place) in _held:
         yield
         return

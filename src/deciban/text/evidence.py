@@ -147,7 +147,7 @@ def is_named_alone(item: ItemEvidence) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """The kind of an item with this value; a number says how often a word occurs."""
+    """The kind of an item with this value; a number is how often a word occurs."""
     return "word" if isinstance(value, int | float) else str(value) or "part"
 
 

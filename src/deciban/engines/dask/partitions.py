@@ -26,7 +26,7 @@ Values: TypeAlias = Any  # a column: of one dimension, indexed by slices and by 
 
 MAX_TABLE_ROWS, MAX_TABLE_BYTES = 1 << 18, 1 << 28  # of a table: larger partitions are split
 TEXT_COLUMN, LABEL_COLUMN = "text", "label"  # columns of rows without names
-UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask uses where it has not seen any
+UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask uses if it has not seen any
 CONVERSION_ERRORS = (
     pa.ArrowException,
     OverflowError,
@@ -53,7 +53,7 @@ class PartitionReader:
     schema: pa.Schema
 
     def tables(self, part: Any, labels: Any = None) -> Iterator[pa.Table]:
-        """All rows, a table at a time; none where there are no rows."""
+        """All rows, a table at a time; none if there are no rows."""
         partition = self._checked(self.columns(part, labels, self.target))
         n_bytes = sum(getattr(values, "nbytes", 8 * partition.size) for values in partition.values.values())
         step = min(MAX_TABLE_ROWS, max(1, MAX_TABLE_BYTES * partition.size // max(1, n_bytes)))

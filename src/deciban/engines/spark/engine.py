@@ -337,9 +337,9 @@ class Unread:
         """Keep Spark from producing rows that will not be read.
 
         A Spark process that did not read all of its input is not used again. Before it ends it reads and discards the
-        rest, and while somebody reads, Spark keeps sending rows and does not check for an answer: every partition would
-        be read to its end. So this process, whose last task this is, stops reading; it waits until Spark, which can
-        send no more, has received the answer and closes the connection.
+        rest, and while the rows are read, Spark keeps sending rows and does not check for an answer: every partition
+        would be read to its end. So this process, whose last task this is, stops reading; it waits until Spark, which
+        can send no more, has received the answer and closes the connection.
         """
         with suppress(Exception):
             next(self.rest, None)  # this may be the end: then the process can be reused, and it was expensive to start

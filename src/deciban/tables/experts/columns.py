@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Walks
 
 NEGLIGIBLE_SHARE = 1e-12  # of all rows: so little is rounding, or was smoothed from distant bins
-ROUNDING_ROWS = 1e-6  # counts may be negative by so many rows through rounding
+ROUNDING_ROWS = 1e-6  # counts may be negative by this many rows through rounding
 MIN_GAIN_NATS = 3.0  # by which a smoothing must beat the default: the best of many often wins by chance
 
 

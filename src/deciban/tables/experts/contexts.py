@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_PARENTS = 4
 STRENGTHS, DEFAULT_STRENGTH = (2.0, 8.0), 8.0
-COLUMN_SHIFT = np.uint64(48)  # a key holds the column's number above so many bits
+COLUMN_SHIFT = np.uint64(48)  # a key holds the column's number above this many bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
