@@ -10,7 +10,7 @@ import numpy as np
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
 from deciban.tables.encode import EncodedRows, Encoding, choose_encoding, coarse_codes
-from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnLaws
+from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnDistributions
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.experts.forest import Forest
 from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape, cut_classes
@@ -94,12 +94,12 @@ def strange_frame(seed, n=8) -> Frame:
 # ------------------------------------------------------------------ experts, each with nothing learned
 
 
-def no_columns(sample: Sample, seed=0) -> ColumnLaws:
+def no_columns(sample: Sample, seed=0) -> ColumnDistributions:
     """Laws of every kind, at random."""
     rng = np.random.default_rng(seed)
-    laws = tuple((BINNED if here else CATEGORIES)[rng.integers(4)] for here in sample.encoding.ordered)
+    smoothings = tuple((BINNED if here else CATEGORIES)[rng.integers(4)] for here in sample.encoding.ordered)
     offsets = sample.encoding.offsets
-    return ColumnLaws(laws, offsets, np.zeros((sample.k, int(offsets[-1]))))
+    return ColumnDistributions(smoothings, offsets, np.zeros((sample.k, int(offsets[-1]))))
 
 
 def no_gaussians(sample: Sample, view="real", shape=None, pieces=1) -> Gaussians:

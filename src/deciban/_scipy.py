@@ -12,7 +12,7 @@ import numpy as np
 
 
 def issparse(X: Any) -> bool:
-    """Whether X is a SciPy sparse matrix; without importing SciPy, if nobody has."""
+    """Whether X is a SciPy sparse matrix; without importing SciPy."""
     if isinstance(X, np.ndarray) or "scipy.sparse" not in sys.modules:
         return False
     from scipy.sparse import issparse

@@ -81,7 +81,7 @@ class Stats:
         return Stats(schema, weight, tuple(sums))
 
     def same_as(self, other: Stats, tolerance: float = 1e-9) -> bool:
-        """Whether two sums agree up to rounding, wherever their pivots are and however their categories are ordered."""
+        """Whether two sums agree up to rounding, whatever their pivots and the order of their categories."""
         if not np.array_equal(self.classes, other.classes):
             return False
         for mine, theirs in zip(self.schema.blocks, other.schema.blocks, strict=True):
@@ -163,7 +163,7 @@ def shift(sums: Sums, by: Floats) -> dict[str, Floats]:
 
 
 def about_the_means(stats: Stats) -> Stats:
-    """The same with pivots moved to the means where these are so far off that a variance would lose digits.
+    """The same with pivots moved to the means if these are so far off that a variance would lose digits.
 
     That can happen through decay, and during EM. The sooner a pivot follows, the fewer digits its move costs.
     """

@@ -14,7 +14,7 @@ DECIBANS = 10.0 / np.log(10.0)  # nats → decibans: 10 dB is ten to one
 def posterior(log_joint: Floats, log_prior: Floats, logs: bool = False, quiet: bool = False) -> Floats:
     """P(y | x) = P(x | y) P(y) / Σ P(x | y') P(y'), or its logarithm; `log_joint` is overwritten.
 
-    If x has probability zero in every class, 0/0 is answered by the prior, with a warning unless `quiet`.
+    If x has probability zero in every class, 0/0, the posterior is the prior, with a warning unless `quiet`.
 
     >>> import numpy as np
     >>> posterior(np.log([[0.02, 0.06]]), np.log([0.5, 0.5]))
@@ -47,7 +47,7 @@ def log_evidence(log_joint: Floats) -> Floats:
 
 
 def decide(posterior: Floats, costs: Floats | None = None, reject: float | None = None) -> Array:
-    """The class with the least expected cost; −1 where even that costs more than `reject`.
+    """The class with the least expected cost; −1 if even that costs more than `reject`.
 
     costs[i, j] is the cost of answering j when i is true; without it every mistake costs 1.
 

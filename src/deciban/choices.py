@@ -46,7 +46,7 @@ class ByAlpha(Choice):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByBlock(Choice):
-    """The prior strengths of some blocks, chosen one after the other."""
+    """The prior strengths of some blocks, chosen one after another."""
 
     blocks: tuple[int, ...] = ()
 
@@ -178,7 +178,7 @@ def shrunken(family: MultivariateGaussian, model: Model) -> list[MultivariateGau
 
 
 def chosen_from(asked: MultivariateGaussian, family: Family) -> bool:
-    """Whether leave-one-out can have chosen `family` where `asked` was requested."""
+    """Whether leave-one-out can have chosen `family` if `asked` was requested."""
     if not isinstance(family, MultivariateGaussian):
         return False
     covariance = family.covariance if asked.dense else asked.covariance

@@ -1,4 +1,4 @@
-"""A client of `deciban serve`, with nothing but Python's own library.
+"""A client for `deciban serve` that needs only Python's standard library.
 
 >>> client = Client("http://127.0.0.1:8470", token="deciban_…")  # or unix:/run/deciban/socket
 >>> client.predict("Win a free phone now")["label"]                     # doctest: +SKIP
@@ -24,13 +24,14 @@ from urllib.parse import quote, urlencode, urlsplit
 from deciban.errors import DecibanError, EngineError
 
 UNIX = "unix:"
-TRIES = 2  # of a request whose connection the server has closed meanwhile
+TRIES = 2  # of a request whose connection the server has closed
 
 Content = str | bytes | Mapping[str, Any]
 
 
 class ServerError(EngineError):
-    """The server refused a request, or cannot be reached: `status` is HTTP's (0: not reached), `code` the server's."""
+    """The server refused a request, or cannot be reached: `status` is the HTTP status (0: not reached), `code` the
+    server's."""
 
     status: int = 0
     code: str = "unreachable"
@@ -39,20 +40,20 @@ class ServerError(EngineError):
 class Client:
     """A server's models, to classify, explain, teach and forget.
 
-    An example is a text (str), a raw message (bytes) or a row of a table (a mapping). Where one example is given the
-    result is one; for a list of them it is a list. Learning is safe to repeat with the same id.
+    An example is a text (str), a raw message (bytes) or a row of a table (a mapping). For one example
+    the result is one; for a list it is a list. Learning is safe to repeat with the same id.
 
     Parameters
     ----------
     url : str
-        http://HOST:PORT, https://…, or unix:PATH for a socket. By default the environment's DECIBAN_URL, or port 8470
-        of this machine.
+        http://HOST:PORT, https://…, or unix:PATH for a socket. By default the environment variable
+        DECIBAN_URL, or port 8470 on this machine.
     token : str, optional
-        By default the environment's DECIBAN_TOKEN.
+        By default the environment variable DECIBAN_TOKEN.
     model : str, optional
-        The model that is meant; it can be left out where the server has one.
+        The name of the model; can be left out if the server has only one.
     timeout : float, default=30
-        Seconds to wait for an answer.
+        Seconds to wait for a response.
     """
 
     def __init__(
@@ -61,29 +62,29 @@ class Client:
         self.url = url or os.environ.get("DECIBAN_URL", "http://127.0.0.1:8470")
         self._token = os.environ.get("DECIBAN_TOKEN") if token is None else token
         self._model, self.timeout = model, timeout
-        self._idle: list[http.client.HTTPConnection] = []  # connections that no thread uses at the moment
+        self._idle: list[http.client.HTTPConnection] = []  # connections that no thread is using
         parts = urlsplit(self.url)
         if not self.url.startswith(UNIX) and (parts.scheme not in ("http", "https") or not parts.hostname):
             raise DecibanError(
-                "{value!r} is no address of a server: write http://HOST:PORT or unix:PATH", value=self.url
+                "{value!r} is not the address of a server: give http://HOST:PORT or unix:PATH", value=self.url
             )
 
     # ------------------------------------------------------------------ answers
 
     def predict(self, examples: Content | Sequence[Content], *, id: str | None = None) -> Any:  # noqa: A002 - the API's name
-        """What each example is: {"id", "label", "probability", "probabilities"}."""
+        """Classify examples: {"id", "label", "probability", "probabilities"}."""
         return self._ask("predict", "predictions", examples, id=id)
 
     def explain(
         self, examples: Content | Sequence[Content], target: Any = None, against: Any = None, most: int = 50
     ) -> Any:
-        """Why, in decibans: {"target", "against", "prior", "evidence", "total", "probability"}."""
+        """Explain predictions, in decibans: {"target", "against", "prior", "evidence", "total", "probability"}."""
         options = {"target": target, "against": against, "most": most}
         given = {name: value for name, value in options.items() if value is not None}
         return self._ask("explain", "explanations", examples, given)
 
     def evaluate(self, examples: Sequence[Content], labels: Sequence[Any]) -> dict[str, Any]:
-        """How good the model is on labelled examples, which it does not learn."""
+        """Evaluate the model on labelled examples, without learning them."""
         pairs = zip(examples, labels, strict=True)
         body = {"examples": [{**content_of(one), "label": label} for one, label in pairs]}
         return self._json("POST", self._path("evaluate"), body)
@@ -100,12 +101,12 @@ class Client:
     ) -> Any:
         """Learn an example, or several with a list of labels: once this returns, it is in the store and in the model.
 
-        An example that was classified a moment ago can be learned by its id alone: learn(None, "spam", id=…).
+        A recently classified example can be learned by its id alone: learn(None, "spam", id=…).
         """
         return self._ask("learn", "results", examples, {"new_class": True} if new_class else {}, label=label, id=id)
 
     def correct(self, id: str, label: Any, example: Content | None = None) -> Any:  # noqa: A002 - the API's name
-        """Learn an example with another label instead; the example itself is needed where its content is not kept."""
+        """Change the label of a learned example; pass the example too if the server does not store content."""
         return self._ask("correct", "results", example, label=label, id=id)
 
     def forget(self, id: str | None = None, example: Content | None = None, label: Any = None) -> Any:  # noqa: A002 - the API's name
@@ -120,7 +121,7 @@ class Client:
         if self._model is None:
             names = [one["name"] for one in self.models()]
             if len(names) != 1:
-                raise DecibanError("the server has several models, {names}: give one", names=", ".join(names))
+                raise DecibanError("the server has several models, {names}: pass model=", names=", ".join(names))
             self._model = names[0]
         return self._model
 
@@ -131,11 +132,11 @@ class Client:
         return self._json("GET", self._path())
 
     def quality(self) -> dict[str, Any]:
-        """How good the model is over time, and alarms."""
+        """The model's quality over time, and alarms."""
         return self._json("GET", self._path("quality"))
 
     def recent(self, most: int = 50, order: str = "newest", untaught: bool = False) -> list[dict[str, Any]]:
-        """Recent decisions; with order="unsure" those that are worth labelling first."""
+        """Recent decisions; with order="unsure", the most useful ones to label come first."""
         query = urlencode({"most": most, "order": order, "untaught": str(untaught).lower()})
         return list(self._json("GET", f"{self._path('recent')}?{query}")["decisions"])
 
@@ -150,10 +151,10 @@ class Client:
             file.write(data)
 
     def upload(self, path: str | os.PathLike[str], examples: str | None = None) -> dict[str, Any]:
-        """Put a model file in the model's place.
+        """Replace the model with a model file.
 
-        If the server has examples, `examples` says whether the file has learned them ("contained", as one that was
-        exported), or is to learn them ("learn").
+        If the server has examples, pass examples="contained" if the file has learned them (as an exported one has), or
+        examples="learn" if it must learn them.
         """
         with open(path, "rb") as file:
             data = file.read()
@@ -161,7 +162,7 @@ class Client:
         return self._json("PUT", self._path("file") + query, data)
 
     def ready(self) -> bool:
-        """Whether the server answers and can write."""
+        """Whether the server is ready: it answers and can write."""
         try:
             return self._request("GET", "/readyz", refused=False)[0] == http.client.OK
         except ServerError:
@@ -182,7 +183,7 @@ class Client:
         label: Any = None,
         id: Any = None,  # noqa: A002 - the API's name
     ) -> Any:
-        """One example as a request and its answer, or several."""
+        """One example as a request and its response, or several."""
         options = dict(options or {})
         per_example = {"new_class": options.pop("new_class")} if "new_class" in options else {}
         if examples is None or isinstance(examples, str | bytes | Mapping):
@@ -203,7 +204,7 @@ class Client:
         return dict(json.loads(data))
 
     def _request(self, method: str, path: str, body: Any = None, *, refused: bool = True) -> tuple[int, bytes]:
-        """The status and the body of an answer; a ServerError for one that says what is wrong."""
+        """The status and the body of an answer; a ServerError for an error."""
         headers = {} if self._token is None else {"authorization": f"Bearer {self._token}"}
         if isinstance(body, bytes):
             data: bytes | None = body
@@ -221,7 +222,7 @@ class Client:
             kept = bool(self._idle)
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread was faster
                 kept, connection = False, self._connected()
             try:
                 connection.request(method, path, data, headers)
@@ -251,7 +252,7 @@ class Client:
         return http.client.HTTPConnection(parts.hostname, parts.port, timeout=self.timeout)
 
     def close(self) -> None:
-        """Close the connections; the next request makes another."""
+        """Close the connections; the next request opens a new one."""
         while self._idle:
             self._idle.pop().close()
 
@@ -285,12 +286,12 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def id_for(what: str, id_: str | None) -> str | None:
-    """The id of an example; one is made for a change, so that it is safe to repeat."""
+    """The id of an example; one is generated for a change, so that it is safe to repeat."""
     return uuid.uuid4().hex if id_ is None and what in ("learn", "forget") else id_
 
 
 def content_of(example: Content) -> dict[str, Any]:
-    """An example as a request has it."""
+    """An example in the form of a request."""
     if isinstance(example, str):
         return {"text": example}
     if isinstance(example, bytes):

@@ -36,7 +36,7 @@ def size_of(data: Data) -> int:
 
 
 def row_blocks(data: Data, entries: int) -> list[slice]:
-    """Slices of rows, each with about so many entries."""
+    """Slices of rows, each with about this many entries."""
     n = data[0].shape[0]
     step = max(1, int(entries * n // max(1, size_of(data)))) if n else 1
     return [slice(start, min(n, start + step)) for start in range(0, n, step)]
@@ -73,7 +73,7 @@ def collect(
 ) -> Stats:
     """Sums of T(x) by class over all rows. Labels are class codes (−1: no class), or an (n, k) matrix of weights.
 
-    Where columns depend on each other, a row with missing values adds its expectation under the model `guess`, and
+    If columns depend on each other, a row with missing values adds its expectation under the model `guess`, and
     nothing without a guess.
     """
     k = len(schema.classes)
@@ -97,9 +97,9 @@ def collect(
 def class_weights(
     joint: Joint, schema: Schema, total: Sequence[dict[str, Floats]], labels: Array, weight: Floats | None
 ) -> Floats:
-    """n_y. If no entry was missing (`one` is narrower than its columns), a block has counted the rows already.
+    """n_y. If no entry was missing (`one` is narrower than its columns), a block has already counted the rows.
 
-    Where columns depend on each other, a row with missing values counts only if its expectation was added.
+    If columns depend on each other, a row with missing values counts only if its expectation was added.
     """
     for block, sums, columns in zip(joint.blocks, total, schema.blocks, strict=True):
         counted = "one" in sums and sums["one"].shape[1] == 1 and (columns.size > 1 or block.family.whole_rows)

@@ -198,7 +198,7 @@ class ComponentModel(Learner):
     def why_inexact(self) -> str:
         return FIXED
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ predictions
 
     def log_joints(self, rows: Entries, n_jobs: int | None = None) -> Floats:
         return grouped(score.apply(rows.data, self.parts, "log_joint", n_jobs), self.owner, len(self.classes))
@@ -256,7 +256,7 @@ class ComponentModel(Learner):
         stats = replace(self.parts.stats, schema=replace(self.schema, blocks=blocks))
         return replace(self, parts=Model(self.parts.joint, stats))
 
-    # ------------------------------------------------------------------ what is hidden, what is chosen
+    # ------------------------------------------------------------------ missing labels, choices
 
     def fill(
         self,
@@ -268,7 +268,7 @@ class ComponentModel(Learner):
         watch: Callable[[int, float], None] | None = None,
         **how: Any,
     ) -> ComponentModel:
-        """EM over all rows: the component of each, and its class where the label is missing."""
+        """EM over all rows: the component of each, and its class if the label is missing."""
         each = np.where(codes < 0, hidden.weight, 1.0) * (1.0 if weight is None else weight)
         climbing = self.parts if self.climbs is None else self.parts.with_joint(self.climbs)
         allowed, more = self.allowed(), how | ({} if watch is None else {"watch": watch})
@@ -288,7 +288,7 @@ class ComponentModel(Learner):
         del rows, codes, weight, n_jobs
         return self
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ pickling
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         document, tensors = files.parts(self.parts)
@@ -318,18 +318,18 @@ def check_owners(parts: Model, owner: Any, labels: Any, closed: Any) -> None:
     if len(owner) == 0 or owner.min() < 0 or owner.max() >= len(labels):
         raise FileError("its components do not fit its classes")
     if not all(a < b for a, b in pairwise(labels.tolist())) or not isinstance(closed, bool):
-        raise FileError("its classes are not distinct labels in order")
+        raise FileError("its classes are not distinct and sorted")
 
 
 def side_by_side(several: Iterable[Stats]) -> Stats:
-    """The components of several sums, one after the other."""
+    """The components of several sums, one after another."""
     parts = list(several)
     blocks = [part.schema.blocks[0] for part in parts]
     pivot = np.concatenate([block.pivot for block in blocks if block.pivot is not None])
     sums = {}
     for name in set(parts[0].sums[0]) - {"lost"}:  # rows of a mixture are never subtracted
         arrays = [part.sums[0][name] for part in parts]
-        widest = max(array.shape[1:] for array in arrays)  # `one` is wide only where entries were missing
+        widest = max(array.shape[1:] for array in arrays)  # `one` is wide only if entries were missing
         sums[name] = np.concatenate([np.broadcast_to(array, (len(array), *widest)) for array in arrays])
     schema = Schema(np.arange(len(pivot)), (Columns(blocks[0].size, blocks[0].names, pivot=pivot),))
     return Stats(schema, np.concatenate([part.weight for part in parts]), (sums,))

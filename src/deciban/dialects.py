@@ -28,7 +28,7 @@ class SqlDialect:
     grouping_sets: ClassVar[bool] = True  # whether GROUPING SETS count by several columns in one scan
     has_booleans: ClassVar[bool] = True  # whether there are TRUE and FALSE, rather than 1 and 0
     nan: ClassVar[str] = ""  # how to test for NaN: "equal" (it equals itself), "function" (IS_NAN), "" (there is none)
-    exact_collation: ClassVar[str] = ""  # in which only identical texts are equal; "" where it is the default
+    exact_collation: ClassVar[str] = ""  # in which only identical texts are equal; "" if it is the default
     double: ClassVar[str] = "DOUBLE"
     string: ClassVar[str] = "TEXT"
     random: ClassVar[str] = "RANDOM()"
@@ -49,7 +49,7 @@ class SqlDialect:
         return name.replace(self.quotes[1], 2 * self.quotes[1])
 
     def text(self, value: str) -> str | None:
-        """A text in quotes; None where it may not be read back as the same."""
+        """A text in quotes; None if it may not be read back unchanged."""
         return self.quoted(value) if sendable(value) and not set("\\\0") & set(value) else None
 
     def quoted(self, value: str) -> str:
@@ -133,7 +133,7 @@ class FormulaDialect(SqlDialect):
     nul: ClassVar[str | None] = "chr(0)"  # the character that no literal can contain
 
     def text(self, value: str) -> str | None:
-        """A text in quotes, whatever is in it; None where no column can contain it."""
+        """A text in quotes, whatever is in it; None if no column can contain it."""
         if not sendable(value) or ("\0" in value and self.nul is None):
             return None
         parts = [self.quoted(part) for part in value.split("\0")]
@@ -186,7 +186,7 @@ class FormulaDialect(SqlDialect):
     # ------------------------------------------------------------------ reading columns
 
     def read(self, one: Input, column: str) -> str:
-        """A column as the model reads it: a number or a text; NULL where it is missing."""
+        """A column as the model reads it: a number or a text; NULL if it is missing."""
         by_kind: dict[str, Callable[[str], str]] = {
             "number": self.as_number,
             "boolean": self.as_boolean,
@@ -211,7 +211,7 @@ class FormulaDialect(SqlDialect):
         return f"CAST({column} AS VARCHAR)"
 
     def as_days(self, column: str, moment: str = "CAST({} AS TIMESTAMP)") -> str:
-        """Days since 1970; `moment` is how the column is cast to a timestamp, "{}" where it is one already."""
+        """Days since 1970; `moment` is how the column is cast to a timestamp, "{}" if it already is one."""
         return f"epoch({moment.format(column)}) / 86400e0"
 
     def as_month(self, column: str) -> str:
@@ -326,7 +326,7 @@ def dialect_of(name: str) -> SqlDialect:
 
 
 def backslashed(text: str, quote: str) -> str:
-    """A text between such quotes, where backslashes escape."""
+    """A text between such quotes, with backslashes as escapes."""
     for raw, escaped in (("\\", "\\\\"), (quote, "\\" + quote), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(raw, escaped)
     return text

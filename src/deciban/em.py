@@ -2,7 +2,7 @@
 
 With every label known it ends after one step; with some missing it is semi-supervised learning; with none it is
 clustering (S17). Mixtures (S16), mixtures per class and missing values are the same loop with other hidden variables. A
-`step` comes from an engine, so the loop runs wherever the data is.
+`step` comes from an engine, so the loop runs on any engine.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Learned:
 
     @property
     def likelihood(self) -> float:
-        """The last log-likelihood; 0 where no step was taken."""
+        """The last log-likelihood; 0 if no step was taken."""
         return self.log_likelihood[-1] if self.log_likelihood else 0.0
 
     def __repr__(self) -> str:
@@ -70,15 +70,15 @@ def learn(
     Without one it stops when the sums are within SUM_TOLERANCE of their limit, and they are extrapolated on the way
     (`Extrapolation`). If interrupted (Ctrl-C), it keeps the best model so far.
     """
-    law = joint or start.joint
+    joint = joint or start.joint
     model, best = start, (-float("inf"), start)
     trace: list[float] = []
-    extrapolation, converged = Extrapolation(law), False
+    extrapolation, converged = Extrapolation(joint), False
     try:
         for _ in range(max_iter):
             total, sums = step(model)
             if extrapolation.overshot(total, trace):
-                model = Model(law, extrapolation.undo())
+                model = Model(joint, extrapolation.undo())
                 continue
             trace.append(total)
             watch(len(trace), total)
@@ -88,7 +88,7 @@ def learn(
                 converged, before = abs(total - before) < tolerance * rows, total
             else:
                 converged = extrapolation.distance_left(sums) <= SUM_TOLERANCE
-            model = Model(law, sums if converged or tolerance is not None else extrapolation.next_sums())
+            model = Model(joint, sums if converged or tolerance is not None else extrapolation.next_sums())
             if converged:
                 break
     except KeyboardInterrupt:
@@ -109,8 +109,8 @@ class Extrapolation:
     used.
     """
 
-    def __init__(self, law: Joint) -> None:
-        self.law, self.extrapolated = law, False
+    def __init__(self, joint: Joint) -> None:
+        self.joint, self.extrapolated = joint, False
         self.steps: list[Stats] = []
         self.rates: deque[float] = deque(maxlen=N_RATES)
 
@@ -154,7 +154,7 @@ class Extrapolation:
         self.steps = [c]
         while length > 1.0:
             guess = a.scale((1.0 - length) ** 2) + b.scale(2.0 * length * (1.0 - length)) + c.scale(length**2)
-            if possible(guess, self.law):
+            if possible(guess, self.joint):
                 self.extrapolated, self.steps = True, [c, guess]
                 return guess
             length = 0.5 * (1.0 + length) if length > 1.1 else 1.0
@@ -185,9 +185,9 @@ def units_of(sums: Sums) -> dict[str, Floats]:
     return units | ({"xx": deviation**2} if "xx" in sums else {"xy": deviation[:, :, None] * deviation[:, None, :]})
 
 
-def possible(stats: Stats, law: Joint) -> bool:
+def possible(stats: Stats, joint: Joint) -> bool:
     """Whether some rows can have these sums: no count is negative, and no variance in any direction."""
-    for sums, block, columns in zip(stats.sums, law.blocks, stats.schema.blocks, strict=True):
+    for sums, block, columns in zip(stats.sums, joint.blocks, stats.schema.blocks, strict=True):
         if not block.family.pivoted:
             measures = block.family.measures(columns)
             if any(m.flaw(sums, columns) or m.excess(sums, stats.weight, columns).any() for m in measures):

@@ -1,4 +1,4 @@
-"""Errors and warnings that say what is wrong, where, and what to do; messages are formatted late, from fields."""
+"""Errors and warnings with a message (what is wrong, where, and what to do) that is formatted late, from fields."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LocatedError(Exception):
 
     `row` counts from 0 among the rows given. A caller that knows other row numbers, or the file, adds them by
     `located`. `column` is a name, or a number if columns have no names. Fields are {value}, {value!r} for its `repr`,
-    {value!short} for the beginning of that, {value:g} and {row:,}. Other data in a message are passed by keywords too,
-    so that braces in data are never taken for a field.
+    {value!short} for the start of that, {value:g} and {row:,}. Other data in a message are passed by keywords too,
+    so that braces in data are never read as a field.
 
-    `command_line` is the same message for the command line, if that has other words for what to do: --schema and an
-    empty cell, where Python has schema= and None.
+    `command_line` is the same message for the command line, if that needs other terms: --schema and an
+    empty cell, instead of schema= and None.
 
     >>> error = DecibanError("row {row} of column {column!r} is {value!r}", row=2, column="age", value="x")
     >>> str(error)
@@ -93,7 +93,7 @@ class LocatedError(Exception):
         return self._filled(self.message)
 
     def on_command_line(self) -> str:
-        """The message in the words of the command line."""
+        """The message with the terms of the command line."""
         return self._filled(self.command_line or self.message)
 
     def _filled(self, template: str) -> str:
@@ -143,7 +143,7 @@ def similar(name: str, names: Iterable[str], most: int = 3) -> list[str]:
 
 
 def letters(name: str) -> str:
-    """The letters of a name in alphabetical order: the same where two of them are exchanged."""
+    """The letters of a name in alphabetical order: the same if two of them are exchanged."""
     return "".join(sorted(name.lower()))
 
 
@@ -218,7 +218,7 @@ class FileError(DecibanError):
 class WriteError(FileError, OSError):
     """A file could not be written, or not safely.
 
-    If `written` is False, nothing was lost: what was there before is unchanged. If it is True, the new file is in place
+    If `written` is False, nothing was lost: the old file is unchanged. If it is True, the new file is in place
     and is read from now on, but a power cut could bring the old one back; so do not learn the same rows again. `errno`
     is that of the operating system.
 
@@ -280,7 +280,7 @@ def numbered(numbers: Sequence[int] | None) -> Iterator[None]:
     try:
         yield
     except LocatedError as error:
-        if error.row is None or error.file is not None:  # it has the file's row number already
+        if error.row is None or error.file is not None:  # it already has the file's row number
             raise
         raise error.located(numbers=numbers) from error
     finally:

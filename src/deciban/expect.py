@@ -81,10 +81,10 @@ def learn_hidden(
     n_jobs: int | None = None,
     **how: Any,
 ) -> em.Learned:
-    """EM over missing labels (code −1), and over missing values where columns depend on each other (S17).
+    """EM over missing labels (code −1), and over missing values if columns depend on each other (S17).
 
-    `model` has learned the complete rows; `hidden_weight` is the weight of a row without a label beside a labelled one
-    (Nigam et al. 2000).
+    `model` has learned the complete rows; `hidden_weight` is the weight of a row without a label relative to a labelled
+    one (Nigam et al. 2000).
     """
     data, codes, weight = drop_weightless(data, codes, weight)
     known, rows = model.stats, HiddenRows.of(data, model, codes, weight, hidden_weight)

@@ -3,7 +3,7 @@
 Families and experts write their own terms (`Family.term`, `Expert.term`), and each language translates the terms once
 (`export.sql`, `export.onnx`).
 
-A *place* is the code of a column's value: 0 where it is missing, 1, 2, … for categories or intervals, and for
+A *place* is the code of a column's value: 0 if it is missing, 1, 2, … for categories or intervals, and for
 categories one past the last, for a value that was never seen.
 """
 
@@ -25,7 +25,7 @@ class Input:
     """A column of the table to be scored.
 
     `kind` is how it is read: "number", "boolean" (1 or 0), "date" (days since 1970), "month" and "weekday" (of the date
-    in column `source`, as in "Jan" and "Mon"), or "text". `missing_texts` are the texts, in lower case, that stand for
+    in column `source`, as in "Jan" and "Mon"), or "text". `missing_texts` are the texts, in lower case, that mean
     a missing value.
     """
 
@@ -67,14 +67,14 @@ AnyPlace: TypeAlias = "ColumnPlace | Regrouped"
 
 @dataclass(frozen=True, slots=True)
 class AsIs:
-    """A number as it is. Where it is missing, the row has no score."""
+    """A number as it is. If it is missing, the row has no score."""
 
     input: int
 
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """(x − mean)/scale, clipped at ±far; 0 where x is missing."""
+    """(x − mean)/scale, clipped at ±far; 0 if x is missing."""
 
     input: int
     mean: float
@@ -84,7 +84,7 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PiecewiseLinear:
-    """A number interpolated linearly through (knots, heights), constant beyond them; 0 where it is missing."""
+    """A number interpolated linearly through (knots, heights), constant beyond them; 0 if it is missing."""
 
     input: int
     knots: Floats
@@ -104,7 +104,7 @@ Coordinate: TypeAlias = "AsIs | Scaled | PiecewiseLinear | PlaceValues"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slopes:
-    """Σ_j zero_j + x_j·slope_j over the numbers that are not missing; −∞ where x_j > 0 and `never`, all (k, d)."""
+    """Σ_j zero_j + x_j·slope_j over the numbers that are not missing; −∞ if x_j > 0 and `never`, all (k, d)."""
 
     inputs: tuple[int, ...]
     zero: Floats
@@ -130,7 +130,7 @@ class ColumnGaussians:
 class Walk:
     """The distribution of a column given others: a path through a tree of contexts, and log-probabilities at its end.
 
-    From node 0, step t goes on to steps[t][node, place of given[t]]; −1: it ends where it is. The term is then
+    From node 0, step t goes to steps[t][node, place of given[t]]; −1: the path ends. The term is then
     values[node, own place], (k,).
     """
 
@@ -144,7 +144,7 @@ class Walk:
 class ChildOfHidden:
     """A column whose parent is missing: the likelihood of its place for each of the parent's values.
 
-    Relative to the greatest of them, so that products of many keep their digits; 1 where it is missing as well.
+    Relative to the greatest of them, so that products of many keep their digits; 1 if it is missing as well.
     """
 
     own: int
@@ -154,15 +154,15 @@ class ChildOfHidden:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HiddenParent:
-    """A column with children, where it is missing: log Σ_v P(v | given) Π_children P(child | v).
+    """A column with children, if it is missing: log Σ_v P(v | given) Π_children P(child | v).
 
-    `laws` has P(v | given) for every place of its own parent; where that is missing too (place 0) and `passes`, the
-    column is part of the parent's sum, and its own term is zero.
+    `probabilities` has P(v | given) for every place of its own parent; if that is missing too (place 0) and
+    `passes`, the column is part of the parent's sum, and its own term is zero.
     """
 
     own: int
     given: int  # −1: none
-    laws: Floats  # (places of the given, or 1, values, k)
+    probabilities: Floats  # (places of the given, or 1, values, k)
     passes: bool
     below: tuple[ChildOfHidden, ...]
 
@@ -171,7 +171,7 @@ class HiddenParent:
 class Walks:
     """A sum over columns.
 
-    Where columns have parents, `hidden` are the terms for missing parents; the deepest come first.
+    If columns have parents, `hidden` are the terms for missing parents; the deepest come first.
     """
 
     walks: tuple[Walk, ...]
@@ -180,7 +180,7 @@ class Walks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Absent:
-    """Gaussians where one column's value was never seen: the distribution of the other coordinates.
+    """Gaussians if one column's value was never seen: the distribution of the other coordinates.
 
     With Λ = rootᵀ root and the column's coordinates N, their form is q − vᵀ Λ_NN⁻¹ v, v = Λ_N (x − mean), whatever x is
     in N: so q − |turn (x − mean)|², where `turn` has |N| rows.
@@ -188,7 +188,7 @@ class Absent:
 
     place: int
     never: Array  # (places,) where the value was never seen
-    turn: Floats  # (p, |N|, d), or (1, |N|, d) where parts share a root
+    turn: Floats  # (p, |N|, d), or (1, |N|, d) if parts share a root
     constant: Floats  # (p,)
     power: Floats | None  # (p,)
 
@@ -202,13 +202,13 @@ class QuadraticForms:
 
     coordinates: tuple[int, ...]
     mean: Floats  # (p, d)
-    root: Floats  # (p, d, d), or (1, d, d) where they share one; upper triangular
+    root: Floats  # (p, d, d), or (1, d, d) if they share one; upper triangular
     constant: Floats  # (p,)
     owner: Codes  # (p,) each part's class
     share: Floats  # (p,) log of its share in the class
     scale: Floats | None = None  # (p,)
     power: Floats | None = None  # (p,)
-    absent: tuple[Absent, ...] = ()  # where two of these are unseen at once, the row has no score
+    absent: tuple[Absent, ...] = ()  # if two of these are unseen at once, the row has no score
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +219,7 @@ class SplitTrees:
     `lefts[node][p]`.
     """
 
-    trees: tuple[int, ...]  # where each begins, and the end
+    trees: tuple[int, ...]  # where each starts, and the end
     place: Codes  # (nodes,) the column that a node splits on, −1 at a leaf
     left: Codes
     right: Codes
@@ -250,10 +250,10 @@ class Scores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Formula:
-    """log P(y | x) up to a constant; the prior where every class has −∞.
+    """log P(y | x) up to a constant; the prior if every class has −∞.
 
-    Where classes are made of components, `owner` has the class of each, and scores are those of components.
-    `label_scores` are the scores that the label is chosen by, where they are others than these.
+    If classes are made of components, `owner` has the class of each, and scores are those of components.
+    `label_scores` are the scores that decide the label, if they differ from these.
     """
 
     classes: Array
@@ -278,7 +278,7 @@ def cells_of(term: Term) -> int:
     if isinstance(term, Slopes | ColumnGaussians):
         return 3 * (term.mean if isinstance(term, ColumnGaussians) else term.slope).size
     if isinstance(term, Walks):
-        hidden = sum(one.laws.size + sum(each.shares.size for each in one.below) for one in term.hidden)
+        hidden = sum(one.probabilities.size + sum(each.shares.size for each in one.below) for one in term.hidden)
         return sum(walk.values.size for walk in term.walks) + hidden
     if isinstance(term, QuadraticForms):
         return int(term.root.size + term.mean.size + sum(one.turn.size for one in term.absent))

@@ -41,7 +41,7 @@ class Joint:
         return replace(self, blocks=tuple(replace(block, alpha=alpha) for block in self.blocks))
 
     def zero(self, schema: Schema) -> Stats:
-        """The statistics of no rows at all."""
+        """The statistics of no rows."""
         k = len(schema.classes)
         sums = []
         for block, columns in zip(self.blocks, schema.blocks, strict=True):

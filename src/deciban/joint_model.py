@@ -45,7 +45,7 @@ class Choice:
         return False
 
     def looks_at_labels(self) -> bool:
-        """Whether something beside the sums depends on labels."""
+        """Whether something besides the sums depends on labels."""
         return self.chooses()
 
     def why(self, model: Model) -> str:
@@ -59,13 +59,13 @@ class Choice:
         return model.joint
 
     def anew(self, model: Model, everything: LabelledData, some: LabelledData, n_jobs: int | None) -> Model:
-        """The model of everything, under choices made on some of the rows alone."""
+        """The model of everything, under choices made on only some of the rows."""
         del everything
         if not self.chooses():
             return model
         part = Model(self.asked, collect.collect(some.data, self.asked, model.schema, some.y, some.weight, n_jobs))
         able = ~alone_in_class(part.stats.weight, some.y, some.weight)
-        if len(np.unique(some.y[able])) < 2:  # nothing to choose by
+        if len(np.unique(some.y[able])) < 2:  # nothing to choose from
             return model.with_joint(replace(self.asked, class_prior=model.joint.class_prior))
         return model.with_joint(self.choose(part, *some.parts(), n_jobs))
 
@@ -102,7 +102,7 @@ class JointModel(Model, Learner):
     choice: Choice | None = None
     unlabelled: int = 0  # rows whose label was estimated by EM
     incomplete: int = 0  # rows with entries estimated by EM
-    frozen: str = ""  # why rows cannot be added or removed, if something beside sums depends on them
+    frozen: str = ""  # why rows cannot be added or removed, if something besides sums depends on them
     least: tuple[int, ...] | None = None  # how many integer categories each column keeps, whatever is forgotten
     filled_by: em.Learned | None = field(default=None, repr=False)  # the result of the last run of EM
 
@@ -174,7 +174,7 @@ class JointModel(Model, Learner):
         return self - batch
 
     def out_of_sums(self, rows: Entries, codes: Codes, weight: Floats | None = None) -> Self:
-        """As in `Learner`; categories without any row stay, for rows are codes of them."""
+        """As in `Learner`; categories without any row stay, since rows are codes of them."""
         return self.with_stats(subtract(self, self.batch(rows, Labels(self.classes, codes), weight).stats))
 
     def scale(self, share: float) -> Self:
@@ -202,7 +202,7 @@ class JointModel(Model, Learner):
                 return none
         return expect.rows_with_gaps(rows.data, self.joint)
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ predictions
 
     def log_joints(self, rows: Entries, n_jobs: int | None = None) -> Floats:
         return score.apply(rows.data, self, "log_joint", n_jobs)
@@ -221,7 +221,7 @@ class JointModel(Model, Learner):
     def log_posterior_without(
         self, rows: Entries, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
-        if any(law.whole_rows or not law.downdates(self.alpha(b)) for b, law in enumerate(self.families)):
+        if any(family.whole_rows or not family.downdates(self.alpha(b)) for b, family in enumerate(self.families)):
             score.check_finite(rows.data, self)
             gaps = expect.rows_with_gaps(rows.data, self.joint)
             if gaps.any():
@@ -280,7 +280,7 @@ class JointModel(Model, Learner):
         blocks = tuple(replace(c, names=mine) for c, mine in zip(self.schema.blocks, names, strict=True))
         return self.with_stats(replace(self.stats, schema=replace(self.schema, blocks=blocks)))
 
-    # ------------------------------------------------------------------ what is hidden, what is chosen
+    # ------------------------------------------------------------------ missing labels, choices
 
     def fill(
         self,
@@ -292,7 +292,7 @@ class JointModel(Model, Learner):
         watch: Callable[[int, float], None] | None = None,
         first: Callable[[np.random.RandomState], Floats] | None = None,
     ) -> Self:
-        """EM over missing labels, and over missing values where columns depend on each other."""
+        """EM over missing labels, and over missing values if columns depend on each other."""
         counts = np.ones(len(codes), dtype=bool) if weight is None else weight > 0
         gaps = self.gaps(rows)
         unlabelled, incomplete = int(((codes < 0) & counts).sum()), int((gaps & counts).sum())
@@ -320,7 +320,7 @@ class JointModel(Model, Learner):
         known = np.flatnonzero(codes >= 0 if weight is None else (codes >= 0) & (weight > 0))
         if len(known) == 0:
             if len(codes):
-                warn("no row has a label: leave-one-out needs labelled rows to choose by", UserWarning)
+                warn("no row has a label: leave-one-out needs labelled rows for its choices", UserWarning)
             return self
         rows = rows.floats()
         data = rows.data if len(known) == len(codes) else [X[known] for X in rows.data]
@@ -334,7 +334,7 @@ class JointModel(Model, Learner):
             self.choice.choose(self, data, codes[known], None if weight is None else weight[known], n_jobs)
         )
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ pickling
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         return files.parts(self)
@@ -346,7 +346,7 @@ class JointModel(Model, Learner):
 
 
 def plugged_in(joint: Joint) -> Joint:
-    """The same distribution with parameters plugged in where they would be integrated out."""
+    """The same distribution with parameters plugged in instead of integrated out."""
     blocks = [
         replace(block, family=replace(block.family, predictive=False))  # type: ignore[call-arg]
         if hasattr(block.family, "predictive")

@@ -31,7 +31,7 @@ ROUNDING = 1e-9  # relative to a class's weight
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """How to learn rows without a label: the weight of one beside a labelled row, or clustering of all rows."""
+    """How to learn rows without a label: the weight of one relative to a labelled row, or clustering of all rows."""
 
     weight: float = 1.0
     clusters: bool = False
@@ -103,7 +103,7 @@ class Learner(ABC):
 
     @abstractmethod
     def batch(self, rows: Any, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
-        """These rows alone, under the same choices; those without a label are skipped."""
+        """Only these rows, under the same choices; those without a label are skipped."""
 
     @abstractmethod
     def __add__(self, other: Self) -> Self:
@@ -126,7 +126,7 @@ class Learner(ABC):
         return self - self.batch(rows, labels, weight, n_jobs)
 
     def out_of_sums(self, rows: Any, codes: Codes, weight: Floats | None = None) -> Self:
-        """Without these learned rows, which can still be scored as they are."""
+        """Without these learned rows, which can still be scored."""
         return self.forget(rows, Labels(self.classes, codes), weight)
 
     def every_row(self) -> tuple[Any, Labels, Floats | None] | None:
@@ -138,7 +138,7 @@ class Learner(ABC):
     def why_inexact(self) -> str:
         """Why rows cannot be taken out of the sums exactly; empty if they can."""
 
-    # ------------------------------------------------------------------ answers
+    # ------------------------------------------------------------------ predictions
 
     @abstractmethod
     def log_joints(self, rows: Any, n_jobs: int | None = None) -> Floats:
@@ -185,8 +185,8 @@ class Learner(ABC):
         if len(over):
             c = int(over[0])
             raise ForgetError(
-                f"leave-one-out needs rows that the model has learned: of class {plain(self.classes[c])!r} it "
-                f"learned {self.weight[c]:g}, and {asked[c]:g} were given"
+                f"leave-one-out needs rows that the model has learned: of class {plain(self.classes[c])!r} it learned "
+                f"{self.weight[c]:g}, but {asked[c]:g} were given"
             )
         return bool(np.allclose(asked, self.weight, rtol=ROUNDING, atol=0.0))
 
@@ -196,7 +196,7 @@ class Learner(ABC):
 
     @abstractmethod
     def explain(self, row: Any, target: int | None = None, against: int | None = None, **how: Any) -> Evidence:
-        """One row's evidence for class `target` over `against`; by default, for the likeliest over the next."""
+        """One row's evidence for class `target` over `against`; by default, for the most probable over the second."""
 
     def explain_each(
         self, rows: Any, target: int | None = None, against: int | None = None, **how: Any
@@ -215,7 +215,7 @@ class Learner(ABC):
 
     @property
     def stored_importance(self) -> Importance | None:
-        """The importance of its items on some of the rows that it chose by, where that was computed."""
+        """The importance of its items on some of the rows that it chose on, if that was computed."""
         return None
 
     def importance(
@@ -233,7 +233,7 @@ class Learner(ABC):
         """The items with the strongest evidence for a class against the others, in decibans."""
 
     def strongest_table(self, most: int, what: str = "evidence", item: str = "item", only: int | None = None) -> Table:
-        """The same for each class, or for `only` one; with the number of rows behind it, where importance is stored."""
+        """The same for each class, or for `only` one; with the number of rows behind it, if importance is stored."""
         codes = range(len(self.classes)) if only is None else (only,)
         title, stored = f"strongest {what} for each class", self.stored_importance
         rows: list[tuple[Any, ...]]
@@ -248,7 +248,7 @@ class Learner(ABC):
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[Any, Codes]:
         """Rows drawn from the model, and their class codes."""
 
-    # ------------------------------------------------------------------ what is hidden, what is chosen
+    # ------------------------------------------------------------------ missing labels, choices
 
     @abstractmethod
     def fill(
@@ -266,7 +266,7 @@ class Learner(ABC):
     def choose(self, rows: Any, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         """With choices made by leave-one-out over these learned rows; the same if there is nothing to choose."""
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ pickling
 
     @abstractmethod
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -20,7 +20,7 @@ def as_value(data: Array) -> Array:
 
 
 def value_range(values: Array) -> tuple[float, float]:
-    """The least and the greatest value of an array, ignoring missing ones; (0, 0) if there is none."""
+    """The smallest and the largest value of an array, ignoring missing ones; (0, 0) if there is none."""
     if values.size == 0:
         return 0.0, 0.0
     low, high = float(values.min()), float(values.max())

@@ -1,11 +1,11 @@
 """T(x) as data: what to sum, and how to use the sums. Engines interpret it (kernels here, SUM in a database).
 
 A measure is defined by `of`, plain NumPy on a dense block of columns; compiled kernels are tested against it, and it is
-used where there is no kernel. The class also defines everything else about its sums: how they move to a larger schema
+used if there is no kernel. The class also defines everything else about its sums: how they move to a larger schema
 and to another pivot, what must hold after a subtraction, and how a database computes them. So a new measure is a new
 class, and nothing else.
 
-A missing value (NaN) adds nothing to any sum; where columns depend on each other (`whole`), a row with a missing value
+A missing value (NaN) adds nothing to any sum; if columns depend on each other (`whole`), a row with a missing value
 adds nothing at all, and its expectation is computed by EM.
 """
 
@@ -145,7 +145,7 @@ class Measure(ABC):
         A place (i, …) also names the columns involved. For a symmetric sum one half is enough.
         """
         del columns, sql
-        raise NotImplementedError(f"a database does not know how to add up {type(self).__name__}")
+        raise NotImplementedError(f"a database cannot add up {type(self).__name__}")
 
     @property
     def pushes_down(self) -> bool:
@@ -234,7 +234,7 @@ class X(Values):
 
 @dataclass(frozen=True)
 class Above(Values):
-    """1[x > threshold]; None leaves x as it is, for data that is 0 and 1 already."""
+    """1[x > threshold]; None leaves x as it is, for data that already is 0 and 1."""
 
     threshold: float | None = 0.0
 
@@ -414,7 +414,7 @@ class XXYY(Products):
 class Lost(Measure):
     """The squares that were subtracted from second moments, or that a move of the pivot cancelled.
 
-    It is not a sum over rows: it is recorded beside second moments once they have lost something.
+    It is not a sum over rows: it is recorded with second moments once they have lost something.
     """
 
     name: ClassVar[str] = "lost"
@@ -431,7 +431,7 @@ class Cells(Measure):
     @staticmethod
     @abstractmethod
     def starts(columns: Columns) -> Array:
-        """Where each column's cells begin in a flat row of them; the last entry is how many there are."""
+        """Where each column's cells start in a flat row; the last entry is how many there are."""
 
     @classmethod
     @abstractmethod
@@ -529,7 +529,7 @@ class Pairs(Cells):
         return remainder(before["pair"], after["pair"], what, owners)
 
     def excess(self, sums: Sums, weight: Floats, columns: Columns) -> Array:
-        """A column cannot have more values beside its parent's than in all."""
+        """A column cannot have more values with its parent's than in total."""
         out, offsets = np.zeros((len(weight), columns.size), dtype=bool), columns.offsets
         for j, (start, stop) in enumerate(pairwise(columns.pair_offsets)):
             alone = sums["is"][:, offsets[j] : offsets[j + 1]]
@@ -544,7 +544,7 @@ class Pairs(Cells):
 
     @property
     def offsets(self) -> Array:
-        """Where each column's places begin: V + 1 for the column alone, and V + 1 for every category of its parent.
+        """Where each column's places start: V + 1 for the column alone, and V + 1 for every category of its parent.
 
         The last of each V + 1 is for a category that was never seen.
         """
@@ -576,8 +576,8 @@ class Pairs(Cells):
         return self.beside(codes, self.whole(codes), codes)
 
     def beside(self, codes: Codes, whole: bool, otherwise: Codes) -> Codes:
-        """The places of entries beside their parents' values, or `otherwise` if these are missing or unseen; `whole`
-        if no entry is."""
+        """The places of entries together with their parents' values, or `otherwise` if these are missing or unseen;
+        `whole` if no entry is."""
         places = codes.copy(order="F")
         for j, parent in enumerate(self.parents):
             if parent >= 0:
@@ -601,9 +601,9 @@ class Pairs(Cells):
         alone, pairs, k = [table[:, :0]], [table[:, :0]], len(table)
         for (start, stop), size in zip(pairwise(self.offsets), self.sizes, strict=True):
             above = (stop - start) // (size + 1) - 1
-            laws = table[:, start:stop].reshape(k, 1 + above, size + 1)[:, :, :size]
-            alone.append(laws.sum(axis=1))
-            pairs.append(laws[:, 1:].reshape(k, above * size))
+            by_parent = table[:, start:stop].reshape(k, 1 + above, size + 1)[:, :, :size]
+            alone.append(by_parent.sum(axis=1))
+            pairs.append(by_parent[:, 1:].reshape(k, above * size))
         return {"is": np.hstack(alone), "pair": np.hstack(pairs)}
 
 
@@ -643,8 +643,8 @@ def remainder(before: Floats, after: Floats, what: str, names: list[str]) -> Flo
     if (after < 0).any():
         at = np.argwhere(after < 0)[0]
         raise ForgetError(
-            f"cannot forget more {what.format(repr(names[int(at[-1])]))} than the model has learned: "
-            f"it has {scale[tuple(at)]:g}, and {scale[tuple(at)] - after[tuple(at)]:g} were to go"
+            f"cannot forget more {what.format(repr(names[int(at[-1])]))} than the model has learned: it has "
+            f"{scale[tuple(at)]:g}, and {scale[tuple(at)] - after[tuple(at)]:g} were to be forgotten"
         )
     return after
 

@@ -44,14 +44,14 @@ def contours(
     ----------
     model : estimator, or array-like of shape (2,) or (k, 2)
         A fitted model of two columns whose classes or components are Gaussian: `GaussianNB`, the discriminants, a
-        mixture. Or means, with `covariance` besides.
+        mixture. Or means, together with `covariance`.
     covariance : array-like of shape (2, 2) or (k, 2, 2), optional
-        The covariances, where means are given. One is shared by all.
+        The covariances, if means are given. One is shared by all.
     ax : matplotlib axes, optional
     shares : sequence of float, default=(0.5, 0.9, 0.99)
     shade : bool or float, default=False
-        Whether to shade the densities too, as dark as they are dense; a number is the density that is darkest, so that
-        several pictures can share a scale. Densities of a mixture's components are weighted.
+        Whether to shade the densities too, darker where they are denser; a number is the density that is darkest, so
+        that several pictures can share a scale. Densities of a mixture's components are weighted.
     names : sequence, optional
         Names of the Gaussians in a legend, one each; by default a model's classes or components.
 
@@ -63,7 +63,7 @@ def contours(
     --------
     >>> from deciban import pictures
     >>> ax = pictures.contours([0, 0], [[1, 0.8], [0.8, 1]], shares=[0.5])
-    >>> ellipse = ax.patches[0].get_path().vertices  # which lie as far from the mean as half of all draws do
+    >>> ellipse = ax.patches[0].get_path().vertices  # half of all draws are closer to the mean
     >>> [float(round(value, 3)) for value in ellipse.max(axis=0)]
     [1.177, 1.177]
 
@@ -111,7 +111,7 @@ def ellipse(mean: Floats, covariance: Floats, share: float, points: int = 180) -
 
 def usual_range(means: Floats, covariances: Floats, share: float) -> Floats:
     """The lowest and highest values to draw, (2, 2): all ellipses of this share, but of a Gaussian that is far wider
-    than the others its mean alone, so that the others can be seen."""
+    than the others only its mean, so that the others can be seen."""
     rings = np.array([ellipse(mean, spread, share) for mean, spread in zip(means, covariances, strict=True)])
     low, high = rings.min(axis=1), rings.max(axis=1)
     wide = high - low > MAX_WIDTH_RATIO * np.median(high - low, axis=0)
@@ -165,7 +165,7 @@ def gaussian_parameters(model: Any, covariance: Any = None) -> tuple[Floats, Flo
         )
     means = np.asarray(means, dtype=np.float64)
     if means.ndim != 2 or means.shape[1] != 2:
-        raise DecibanError(f"contours need two columns, and there are {means.shape[-1]}: fit a model on two")
+        raise DecibanError(f"contours need two columns, but there are {means.shape[-1]}: fit a model on two")
     covariances = as_matrices(np.asarray(covariance, dtype=np.float64), len(means), shared)
     if not (np.linalg.eigvalsh(covariances) > 0.0).all():
         raise DecibanError("a covariance is singular or not positive: its Gaussian has no ellipses")
@@ -187,15 +187,15 @@ def as_matrices(covariance: Floats, k: int, shared: bool) -> Floats:
 
 
 def boundary(model: Any, X: Any, y: Any = None, ax: Any = None, *, fineness: int = GRID_POINTS) -> Any:
-    """Where a model of two columns draws the line: P(y | x) in the classes' colours, with the rows on it.
+    """The decision boundary of a model of two columns: P(y | x) in the classes' colours, with the rows on it.
 
-    The solid line is where the two likeliest classes are equally likely: between two classes, P = ½. Between two
-    classes, dashed lines are where the odds are ten to one, 10 dB, on either side.
+    On the solid line the two most probable classes have equal probability: with two classes, P = ½. With two classes,
+    the odds on the dashed lines are ten to one, 10 dB, on either side.
 
     Parameters
     ----------
     model : classifier with `classes_` and `predict_proba` (or `predict_log_proba`, which is sharper)
-        Fitted on two columns of numbers; any library's will do.
+        Fitted on two columns of numbers, with any library.
     X : array-like of shape (n, 2), data frame or dict of two columns
         Rows, which set the region that is drawn and, in a frame, the names of the axes.
     y : array-like of shape (n,), optional
@@ -295,7 +295,7 @@ def two_columns(X: Any) -> tuple[Floats, list[Any] | None]:
     table = X if names is None else np.column_stack([np.asarray(X[name]) for name in names])
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != 2:
-        raise DecibanError(f"boundaries need two columns, and X has shape {values.shape}: fit a model on two")
+        raise DecibanError(f"boundaries need two columns, but X has shape {values.shape}: fit a model on two")
     if not np.isfinite(values).all(axis=1).any():
         raise DecibanError("X has no row of two finite numbers, so there is nothing to draw")
     return np.where(np.isfinite(values), values, np.nan), names
@@ -311,15 +311,15 @@ def grid_like(X: Any, names: list[Any] | None, grid: Floats) -> Any:
 
 
 def waterfall(evidence: Evidence, ax: Any = None, most: int = MAX_STEPS) -> Any:
-    """From prior odds to posterior odds, one piece of evidence after the other, in decibans.
+    """From prior odds to posterior odds, one piece of evidence after another, in decibans.
 
-    Every bar begins where the one above ended: to the right for the class, to the left against it. The last is the
+    Every bar starts where the one above ended: to the right for the class, to the left against it. The last is the
     sum.
 
     Parameters
     ----------
     evidence : Evidence
-        As `explain` gives it.
+        A result of `explain`.
     ax : matplotlib axes, optional
     most : int, default=10
         How many of the strongest pieces have their own bar; the others share one, or one per kind.
@@ -365,7 +365,7 @@ def waterfall(evidence: Evidence, ax: Any = None, most: int = MAX_STEPS) -> Any:
         )
     low, high = min(0.0, *ends, lengths[-1]), max(0.0, *ends, lengths[-1])
     width = (high - low) or 1.0
-    low, high = low - 0.12 * width, high + 0.12 * width  # room for the numbers beside the bars
+    low, high = low - 0.12 * width, high + 0.12 * width  # room for the numbers next to the bars
     low, high = (low, high + 0.12 * width) if lengths[-1] >= 0 else (low - 0.12 * width, high)
     ax.set_xlim(low, high)
     ax.axvline(0.0, color="black", linewidth=0.8, zorder=1)
@@ -391,7 +391,7 @@ def marked_text(evidence: TextEvidence, ax: Any, width: int = 72) -> Any:
     Parameters
     ----------
     evidence : TextEvidence
-        As `explain` of a model of texts gives it.
+        A result of `explain` of a model of texts.
     ax : matplotlib axes
     width : int, default=72
         Characters of a line; three lines are shown.
@@ -439,7 +439,7 @@ def signed_decibans(decibans: float) -> str:
 
 
 def odds_text(decibans: float) -> str:
-    """Odds of so many decibans: 10 dB are 10 : 1, −20 dB are 1 : 100.
+    """Decibans as odds: 10 dB are 10 : 1, −20 dB are 1 : 100.
 
     >>> odds_text(10), odds_text(-20), odds_text(0), odds_text(90)
     ('10 : 1', '1 : 100', '1 : 1', '$10^{9}$ : 1')

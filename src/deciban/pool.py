@@ -7,10 +7,10 @@ leave-one-out vectors: evidence about a row from sums without the row. The probl
 it is temperature scaling. The result is still a sum, so that it can be explained term by term.
 
 A single leave-one-out vector is like that of a new row; weights fitted on many of them are optimistic. Row j's label
-enters row i's vector just as i's enters j's, so the rows that weights are judged on have shaped the vectors that these
-were fitted on. Hence `cross_fit`: with few rows, a fold of them is taken out of the *sums* before anything is fitted.
-The doubt about the weights, and whether they are any use at all, is then judged on rows that had no part in them; and a
-learned row is scored by the weights of the other folds.
+enters row i's vector just as i's enters j's, so the rows that weights are evaluated on have shaped the vectors that
+these were fitted on. Hence `cross_fit`: with few rows, a fold of them is taken out of the *sums* before anything is
+fitted. The doubt about the weights, and whether they are useful at all, is then evaluated on rows that had no part in
+them; and a learned row is scored by the weights of the other folds.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DOUBT_ROWS = 3.0  # the ridge of every weight in pseudo-rows, in units of its ve
 MIN_SPREAD_SHARE = 1e-3  # of the widest vector: a floor for the spread, since a vector may vary more on other rows
 MAX_NEWTON_STEPS = 100  # Newton needs about eight
 MAX_ROWS_OF_CURVATURE = 2000  # rows used for the Hessian,
-MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and where weights are only fitted for comparison
+MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and if weights are only fitted for comparison
 MIN_PROBABILITY = 1e-3  # classes below this probability are left out of a row's Hessian
 MAX_LOSS_SHARE = 0.98  # something was learned if the loss is at most this share of that of the class shares
-MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and judging on the same rows
+MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and evaluating on the same rows
 N_FOLDS = 5
-AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are judged on the same rows
+AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are evaluated on the same rows
 MIN_NATS_PER_DECADE = 2.0  # that ten times less doubt must gain
 
 
@@ -44,7 +44,7 @@ class Pool:
     """The weight of each evidence vector (`weights`, ≥ 0), and an offset for each class (`offsets`)."""
 
     weights: Floats  # (g,)
-    offsets: Floats  # (k,), beside the log prior
+    offsets: Floats  # (k,), in addition to the log prior
 
     def pooled(self, evidence: Floats) -> Floats:
         """b_k + Σ_g r_g F_gk, (n, k), of evidence (n, g, k)."""
@@ -178,9 +178,9 @@ def fit_pool(
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, 500)
-    >>> telling = (2 * y - 1) * 1.0 + rng.normal(size=500)  # its log-odds are 2 for every 1 it says
+    >>> informative = (2 * y - 1) * 1.0 + rng.normal(size=500)  # its log-odds are twice its value
     >>> noise = rng.normal(size=500)
-    >>> evidence = np.stack([np.zeros((500, 2)), np.column_stack([telling, noise])], axis=2)
+    >>> evidence = np.stack([np.zeros((500, 2)), np.column_stack([informative, noise])], axis=2)
     >>> pool, loss = fit_pool(evidence, y, np.log([0.5, 0.5]))
     >>> pool.weights.round(1).tolist()
     [1.8, 0.1]
@@ -218,9 +218,9 @@ class LeftOut(Protocol):
 def distinct_marks(mark: Array, y: Codes) -> Array:
     """A mark for each row from its hash, its class, and how many equal rows of that class came before it.
 
-    Folds by these marks put the copies of a row anywhere, whatever their classes. By the hash alone they would not: all
-    rows with the same values would be removed together, or those of one class and not of the other, and what is left
-    would say the contrary of what the rows say.
+    Folds by these marks spread the copies of a row, whatever their classes. By the hash alone they would not: all rows
+    with the same values would be removed together, or those of one class and not of the other, and what is left would
+    contradict the rows.
     """
     order = np.lexsort((mark, y))
     is_new = np.ones(len(order), dtype=bool)
@@ -269,7 +269,7 @@ class ByFold:
 
     folds: Folds
     pools: tuple[Pool, ...]
-    by_copy: bool = True  # whether copies of a row have marks of their own; models of older versions have not
+    by_copy: bool = True  # whether copies of a row have their own marks; not in models of older versions
 
     def marks(self, mark: Array, y: Codes) -> Array:
         return distinct_marks(mark, y) if self.by_copy else mark
@@ -415,7 +415,7 @@ def cross_fit(
     """
     n, fold = len(y), folds.which(mark, y)
     amount, doubts = np.ones(n) if weight is None else weight, (*doubts, PRIOR_ONLY)
-    losses, judged, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
+    losses, evaluated, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
         rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
         pools_of_fold = weight_prior.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
@@ -424,7 +424,7 @@ def cross_fit(
             for j, pool in enumerate(pools_of_fold):
                 scores = pool.pooled(part.outside) + part.log_prior
                 losses[j, part.out] = np.logaddexp.reduce(scores, axis=1) - scores[at, y[part.out]]
-            judged[part.out] = True
+            evaluated[part.out] = True
         by_fold.append(pools_of_fold)
     cost = np.array([doubt.cost for doubt in doubts])
 
@@ -435,10 +435,10 @@ def cross_fit(
         return np.asarray(out / out.sum())
 
     left_out = [
-        Pool.mean(pools_of_fold, shares(np.flatnonzero(judged & (fold != f))))
+        Pool.mean(pools_of_fold, shares(np.flatnonzero(evaluated & (fold != f))))
         for f, pools_of_fold in enumerate(by_fold)
     ]
-    share = shares(np.flatnonzero(judged))
+    share = shares(np.flatnonzero(evaluated))
     pools = weight_prior.fit(Vectors(evidence, y, log_prior, weight), doubts, 1e-7)
     return Chosen(
         Pool.mean(pools, share), ByFold(folds, tuple(left_out)), tuple(zip(doubts, share.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The model in a file and how it reads rows, whatever kind it is: what `deciban.load` and `deciban.read` begin with."""
+"""The model in a file and how it reads rows, whatever kind it is: what `deciban.load` and `deciban.read` start with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def unpack(about: dict[str, Any], document: dict[str, Any], tensors: Mapping[str
     if name == "MixtureDiscriminant":
         from deciban.components import ComponentModel
 
-        if "components" not in document:  # older files had them beside the model
+        if "components" not in document:  # older files had them next to the model
             old_names = {"owner": "owner_", "labels": "labels_", "closed": "closed_"}
             parts = {key: about["state"].pop(old_name) for key, old_name in old_names.items()}
             return ComponentModel.of_parts(document, tensors, **parts)

@@ -69,14 +69,14 @@ class Columns:
 
     @property
     def offsets(self) -> Array:
-        """Where each column's categories begin in a flat row of cells; the last entry is the number of cells."""
+        """Where each column's categories start in a flat row of cells; the last entry is the number of cells."""
         if self.categories is None:
             raise SchemaError("these columns have no categories")
         return np.concatenate([[0], np.cumsum([len(c) for c in self.categories], dtype=np.intp)]).astype(np.intp)
 
     @property
     def pair_offsets(self) -> Array:
-        """Where each column's pairs with its parent's categories begin in a flat row of cells, parent first."""
+        """Where each column's pairs with its parent's categories start in a flat row of cells, parent first."""
         sizes, parents = np.diff(self.offsets), np.array(self.parents or [-1] * self.size, dtype=np.intp)
         pairs = np.where(parents >= 0, sizes[parents] * sizes, 0) if self.size else sizes
         return np.concatenate([[0], np.cumsum(pairs)]).astype(np.intp)
@@ -107,7 +107,7 @@ class Columns:
         return replace(self, names=self.names or other.names, categories=categories, parents=parents)
 
     def _same_tree(self, other: Columns) -> tuple[int, ...] | None:
-        """The common tree; SchemaError if they differ, since pairs of one tree are not those of another."""
+        """The common tree; SchemaError if they differ, since their pairs differ."""
         if self.parents is None or other.parents is None:
             return self.parents if other.parents is None else other.parents
         for at, (a, b) in enumerate(zip(self.parents, other.parents, strict=True)):

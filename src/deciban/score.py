@@ -61,7 +61,7 @@ def leave_one_out(
 ) -> Floats:
     """log P(y | x_i) without row i, (n, k), in threads. For an impossible row, the prior without row i.
 
-    NaN for a row so far out that rounding hides the sums of its class without it.
+    NaN for a row so extreme that rounding hides the sums of its class without it.
     """
     out = np.empty((data[0].shape[0], len(model.classes)))
     for b in range(len(data)):
@@ -97,7 +97,7 @@ def learned_without(data: Data, model: Model, y: Labels, weight: Floats | None, 
 
 
 def about_rows(columns: Columns, X: Matrix, weight: Floats, c: int) -> Columns:
-    """The columns for class c alone, with a pivot at the weighted mean of its rows."""
+    """The columns for only class c, with a pivot at the weighted mean of its rows."""
     if columns.pivot is None:
         return columns
     if issparse(X):  # summed about zero, where most of the entries are

@@ -1,6 +1,6 @@
 """A saved model to score with, without scikit-learn: in a service, on a command line, in a small container.
 
-`deciban.load` gives back the estimator, which goes on learning; this gives its model, which only answers.
+`deciban.load` returns the estimator, which can continue learning; this returns its model, which only predicts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deciban.show import Table, plain
 from deciban.storage import files
 
 if TYPE_CHECKING:
-    from deciban.corollaries.conformal import PredictionSets, Strangeness  # few ask for sets
+    from deciban.corollaries.conformal import PredictionSets, Strangeness  # rarely needed
     from deciban.results.summary import Summary
 
 __all__ = ["Scorer", "read"]
@@ -44,7 +44,7 @@ def read(path: str | os.PathLike[str] | BinaryIO, n_jobs: int | None = None) -> 
     document, tensors, about = files.read_parts(path)
     name = about.get("model")
     if not isinstance(name, str) or name not in files.MODELS:
-        raise FileError(f"{files.name_of(path)!r} holds a model {name!r} that this version does not know")
+        raise FileError(f"{files.name_of(path)!r} holds a model {name!r} which this version does not support")
     with files.damage(path):
         model = saved.unpack(about, document, tensors)
         reader = saved.reader_of(about, model)
@@ -96,7 +96,7 @@ class Scorer:
     origin_: dict[str, Any] | None = None  # where its rows came from
     n_jobs: int | None = None
     calibration_: Strangeness | None = field(default=None, kw_only=True)  # how strange learned rows are
-    names: tuple[str, ...] | None = field(default=None, kw_only=True)  # of columns, where they had any
+    names: tuple[str, ...] | None = field(default=None, kw_only=True)  # of columns, if they had any
     features: int | None = field(default=None, kw_only=True)  # how many columns
     costs: tuple[float, float, float] | None = field(default=None, kw_only=True)  # of a filter's answers
     medians: Array | None = field(default=None, kw_only=True)  # of a NearestCentroid that took them
@@ -107,7 +107,7 @@ class Scorer:
 
     @property
     def class_count_(self) -> Floats:
-        """How much was learned of each class."""
+        """The weight learned of each class."""
         return np.array(self.model.weight)
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class Scorer:
         return mail_answers(proba, self.costs, self.class_count_)
 
     def decide(self, X: Any, costs: Any = None, reject: float | None = None) -> list[Any]:
-        """The answers with the least expected cost; None where not answering, at the cost `reject`, is cheaper (S20).
+        """The answers with the least expected cost; None if not answering, at the cost `reject`, is cheaper (S20).
 
         costs[i][j] is the cost of answering class j when i is true, in the order of `classes_`.
         """
@@ -174,7 +174,7 @@ class Scorer:
     def explain(
         self, X: Any, target: Any = None, against: Any = None, by: str | None = None
     ) -> Evidence | list[Evidence]:
-        """Evidence in dB for `target` over `against`: by default the most probable class over the next, or spam.
+        """Evidence in dB for `target` over `against`: by default the most probable class over the second, or spam.
 
         One row may be given alone; `by` is "column", "word", "item" or "expert", as for estimators.
         """
@@ -231,7 +231,7 @@ class Scorer:
 
 
 def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | None) -> Any:
-    """Rows of any type in the form that a reader takes; columns by name where they have names."""
+    """Rows of any type in the form that a reader takes; columns by name if they have names."""
     if form in ("any", "texts") or features is None:
         return X
     from deciban.reading.frames import Frame, no_such_column, read_frame
@@ -247,7 +247,7 @@ def as_read(X: Any, form: str, names: tuple[str, ...] | None, features: int | No
     else:
         rows = X if issparse(X) else np.asarray(X, dtype=object if form == "objects" and is_mixed(X) else None)
         if rows.ndim != 2 or rows.shape[1] != features:
-            raise DecibanError(f"X has shape {rows.shape}, and the model is expecting rows of {features} features")
+            raise DecibanError(f"X has shape {rows.shape}, but the model is expecting rows of {features} features")
         return rows.astype(np.float64) if form == "matrix" and rows.dtype.kind not in "biuf" else rows
     if len(frame.columns) != features:
         absent = [] if names is None or is_plain_matrix(X) else [name for name in names if name not in frame.names]

@@ -227,7 +227,7 @@ class Bar(str):
 
 
 def signed_bars(values: Sequence[float], cells: int = BAR_CELLS) -> list[Bar]:
-    """A bar for each value, all to one scale: the longest ones of both sides take all cells. Infinite ones are as long
+    """A bar for each value, all on one scale: the longest ones of both sides take all cells. Infinite ones are as long
     as the longest."""
     longest = max((abs(value) for value in values if math.isfinite(value)), default=0.0) or 1.0
     lengths = [max(-longest, min(longest, value)) for value in values]
@@ -246,7 +246,7 @@ class Result:
     __slots__ = ()
 
     def to_table(self) -> Table:
-        raise TypeError("a result says what its table is")
+        raise TypeError("a result must define its table")
 
     def _parts(self) -> Sequence[Table | str]:
         return [self.to_table()]
@@ -313,7 +313,7 @@ def one_line(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Text that is safe to print: control characters, which could steer a terminal, as symbols.
+    """Text that is safe to print: control characters, which could control a terminal, as symbols.
 
     So are marks that change the writing direction, which can disguise words, and lone surrogates, which cannot be
     encoded.
@@ -347,7 +347,7 @@ def plain(value: Any) -> Any:
 
 
 def optional(module: str, what: str) -> Any:
-    """An optional dependency, or an error that says how to install it."""
+    """An optional dependency, or an error that explains how to install it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:

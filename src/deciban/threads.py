@@ -9,7 +9,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-ENTRIES_PER_BLOCK = 1 << 20  # of a matrix: large enough to hide overhead, small enough to share out
+ENTRIES_PER_BLOCK = 1 << 20  # of a matrix: large enough to hide overhead, small enough to distribute
 
 
 @cache

@@ -236,7 +236,7 @@ def test_prediction_sets_are_judged_too(shop, inside):
     sets = succeeded(inside("evaluate", shop.churn, shop.customers, "--coverage", "0.8", "--json")).json()[
         "prediction_sets"
     ]
-    assert sets["asked"] == 0.8
+    assert sets["requested_coverage"] == sets["asked"] == 0.8
     assert 0.75 <= sets["coverage"] <= 0.85  # each row beside all others
     path = write_people(people(300, seed=8), inside.folder / "other.csv")
     new = succeeded(inside("evaluate", shop.churn, path, "--json")).json()["prediction_sets"]

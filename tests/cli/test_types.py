@@ -54,7 +54,18 @@ def all_numbers(value, path=()):
         yield path, value
 
 
-COUNTS = {"rows", "before", "after", "bytes", "models", "confusion", "judged_rows", "impossible_rows", "held_out"}
+COUNTS = {
+    "rows",
+    "before",
+    "after",
+    "bytes",
+    "models",
+    "confusion",
+    "judged_rows",
+    "evaluated_rows",
+    "impossible_rows",
+    "held_out",
+}
 
 
 @pytest.mark.parametrize(

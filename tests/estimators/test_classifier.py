@@ -346,7 +346,7 @@ def test_weights_are_rows(world):
     np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-9)
     gone = Classifier().fit(X, y, sample_weight=(y != "cow").astype(float))  # a class of which nothing counts
     assert gone.classes_.tolist() == [c for c in model.classes_.tolist() if c != "cow"]
-    assert np.isfinite([law[2:] for law in gone.model_.record.laws]).all()
+    assert np.isfinite([column[2:] for column in gone.model_.record.smoothings]).all()
     with pytest.raises(ValueError, match="sample_weight"):
         Classifier().fit(X, y, sample_weight=weight[:3])
     with pytest.raises(ValueError, match="NaN"):

@@ -88,7 +88,7 @@ def test_a_declared_class_stays_without_its_only_row():
 def test_the_only_row_left_out_leaves_no_class():
     left_out = GaussianNB().fit([[1.0]], [0]).leave_one_out([[1.0]], [0])
     assert left_out.log_losses.tolist() == [np.inf]
-    assert left_out.judged == 0
+    assert left_out.evaluated_rows == 0
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_columns_of_one_law_are_one_block_unless_one_depends_on_the_other():
 
 
 def test_words_are_those_that_families_have():
-    words = {word for family in FAMILIES.values() for word in family.laws()}
+    words = {word for family in FAMILIES.values() for word in family.by_name()}
     assert words == {"gaussian", "categorical", "bernoulli", "poisson", "geometric", "multinomial", *ALIASES, *SHAPES}
     for family in (Tree(), Complement()):
         with pytest.raises(DecibanError, match="is not a distribution for the columns of a mixed table"):

@@ -77,15 +77,15 @@ def test_what_is_not_there_is_refused():
     (indptr, at, x), _ = sparse(0)
     y, weight = np.zeros(9, dtype=np.int32), np.ones(9)
     for broken in ((indptr, at + 6, x), (indptr, at - 6, x), (indptr[::-1].copy(), at, x), (indptr, at[:-1], x)):
-        with pytest.raises(ValueError, match="a column that is not there"):
+        with pytest.raises(ValueError, match="column"):
             kernel.sums(*broken, y, weight, np.zeros((1, 6)), np.zeros((6, 6)), 0, 9)
-        with pytest.raises(ValueError, match="a column that is not there"):
+        with pytest.raises(ValueError, match="column"):
             kernel.project(*broken, np.zeros((6, 2)), np.zeros((9, 2)), 0, 9)
-    with pytest.raises(ValueError, match="a class that is not there"):
+    with pytest.raises(ValueError, match="class"):
         kernel.sums(indptr, at, x, y + 1, weight, np.zeros((1, 6)), np.zeros((6, 6)), 0, 9)
-    with pytest.raises(ValueError, match="an item that is not there"):
+    with pytest.raises(ValueError, match="item"):
         kernel.gather(indptr, at, np.zeros(2, dtype=np.int32), np.zeros(10, dtype=np.int64), None)
-    with pytest.raises(ValueError, match="room"):
+    with pytest.raises(ValueError, match="buffer"):
         kernel.gather(indptr, at, np.zeros(6, dtype=np.int32), indptr.copy(), np.zeros(1, dtype=np.int32))
     with pytest.raises(ValueError, match="square"):
         kernel.mirror(np.zeros((2, 3)))
@@ -102,5 +102,5 @@ def test_half_a_matrix_is_unpacked_and_can_be_one_of_products():
     for wrong in (-half, np.where(np.arange(21) == 3, 1e9, half)):
         assert not kernel.unpack(wrong, out, 1.0 + 1e-9)
     assert kernel.unpack(np.zeros(0), np.zeros((0, 0)), 1.0)
-    with pytest.raises(ValueError, match="half of the matrix"):
+    with pytest.raises(ValueError, match="half"):
         kernel.unpack(half[1:], out, 1.0)

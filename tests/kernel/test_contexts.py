@@ -521,7 +521,7 @@ def small():
 def test_codes_beyond_the_levels_are_refused_by_row_and_column(small):
     contexts, codes = small.contexts, small.codes.copy()
     codes[7, 1] = 4
-    message = r"row 7, column 1 has the code 4, and the column has 4 values: use 255"
+    message = r"row 7, column 1 has the code 4\b.*\b4 values"
     with pytest.raises(ValueError, match=message):
         contexts.score(codes, 1, 1.0, np.zeros((20, 2)))
     with pytest.raises(ValueError, match=message):
@@ -545,21 +545,21 @@ def test_what_is_refused_leaves_the_scores_as_they_were(small):
     [
         (
             lambda p, k, c: (p + np.array([0, 0, 1]), k, c),
-            r"ptr goes from 0 to \d+: it must go from 0 to the number of keys",
+            r"ptr goes from 0 to \d+",
         ),
-        (lambda p, k, c: (p[[0, 2, 1]], k, c), r"ptr falls from \d+ to \d+ at column 1"),
-        (lambda p, k, c: (p[:2], k, c), r"ptr has 2 entries where 3 are needed"),
-        (lambda p, k, c: (p, k[::-1].copy(), c), r"of column 0 does not ascend, or holds a code"),
-        (lambda p, k, c: (p, np.where(k == k[-1], k + 8, k), c), r"of column 1 does not ascend, or holds a code"),
-        (lambda p, k, c: (p, np.where(k == k[-1], k | 3 << 16, k), c), r"of column 1 does not ascend, or holds a code"),
-        (lambda p, k, c: (p, np.where(k == k[-1], k | 1 << 8, k), c), r"of column 1 does not ascend, or holds a code"),
-        (lambda p, k, c: (p, np.where(k == k[-1], k | 1 << 24, k), c), r"of column 1 does not ascend, or holds a code"),
-        (lambda p, k, c: (p, np.where(k == k[-1], k | 255, k), c), r"of column 1 does not ascend, or holds a code"),
+        (lambda p, k, c: (p[[0, 2, 1]], k, c), r"ptr .* \d+ to \d+ at column 1"),
+        (lambda p, k, c: (p[:2], k, c), r"ptr has 2 entries.* 3"),
+        (lambda p, k, c: (p, k[::-1].copy(), c), r"of column 0 does not ascend"),
+        (lambda p, k, c: (p, np.where(k == k[-1], k + 8, k), c), r"of column 1 does not ascend"),
+        (lambda p, k, c: (p, np.where(k == k[-1], k | 3 << 16, k), c), r"of column 1 does not ascend"),
+        (lambda p, k, c: (p, np.where(k == k[-1], k | 1 << 8, k), c), r"of column 1 does not ascend"),
+        (lambda p, k, c: (p, np.where(k == k[-1], k | 1 << 24, k), c), r"of column 1 does not ascend"),
+        (lambda p, k, c: (p, np.where(k == k[-1], k | 255, k), c), r"of column 1 does not ascend"),
         (lambda p, k, c: (p, k, -c), r"the count of key 0, class \d is -\d"),
         (lambda p, k, c: (p, k, c * np.nan), r"the count of key 0, class 0 is nan"),
         (lambda p, k, c: (p, k, c + np.inf), r"the count of key 0, class 0 is inf"),
-        (lambda p, k, c: (p, k, c[:-1]), r"counts has \d+ entries where \d+ are needed"),
-        (lambda p, k, c: (p, k, c[:, :1].copy()), r"a row of counts has 1 entries where 2 are needed"),
+        (lambda p, k, c: (p, k, c[:-1]), r"counts has \d+ entries"),
+        (lambda p, k, c: (p, k, c[:, :1].copy()), r"a row of counts has 1 entries.* 2"),
     ],
 )
 def test_arrays_that_do_not_belong_together_are_refused(small, change, message):
@@ -570,12 +570,12 @@ def test_arrays_that_do_not_belong_together_are_refused(small, change, message):
 @pytest.mark.parametrize(
     ("parents", "message"),
     [
-        ([[-1], [2]], "parent 0 of column 1 is 2: it must be another column of the 2"),
-        ([[-1], [1]], "parent 0 of column 1 is 1: it must be another column"),
+        ([[-1], [2]], "parent 0 of column 1 is 2"),
+        ([[-1], [1]], "parent 0 of column 1 is 1"),
         ([[-2], [-1]], "parent 0 of column 0 is -2"),
-        ([[-1, 1], [-1, -1]], "parent 1 of column 0 comes after a −1"),
-        ([[-1] * 7] * 2, "columns have 7 parents: a key has room for 6"),
-        ([[-1]], "parents has 1 entries where 2 are needed"),
+        ([[-1, 1], [-1, -1]], "parent 1 of column 0 .*−1"),
+        ([[-1] * 7] * 2, "7 parents.* 6"),
+        ([[-1]], "parents has 1 entries.* 2"),
     ],
 )
 def test_parents_that_cannot_be_are_refused(small, parents, message):
@@ -588,25 +588,25 @@ def test_parents_that_cannot_be_are_refused(small, parents, message):
 
 def test_classes_weights_and_settings_out_of_range_are_refused(small):
     contexts, out = small.contexts, np.zeros((20, 2))
-    with pytest.raises(ValueError, match=r"y of row \d+ is class 1, and classes are 0 to 0"):
+    with pytest.raises(ValueError, match=r"y of row \d+ is class 1"):
         kernel.count(small.codes, small.parents, small.y, None, 1)
     with pytest.raises(ValueError, match="there are 0 classes"):
         kernel.count(small.codes, small.parents, np.full(20, -1, np.int32), None, 0)
     with pytest.raises(ValueError, match="fewer than 2,147,483,648"):
         kernel.count(small.codes, small.parents, small.y, None, 1 << 31)
     for bad in (-1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match=r"the weight of row 3 is (-1\.0|nan|inf): weights are finite"):
+        with pytest.raises(ValueError, match=r"the weight of row 3 is (-1\.0|nan|inf)"):
             kernel.count(small.codes, small.parents, small.y, np.where(np.arange(20) == 3, bad, 1.0), 2)
-    with pytest.raises(ValueError, match="weight has 19 entries where 20 are needed"):
+    with pytest.raises(ValueError, match=r"weight has 19 entries.* 20"):
         kernel.count(small.codes, small.parents, small.y, np.ones(19), 2)
     with pytest.raises(ValueError, match="own of row 0 is class 2"):
         contexts.score(small.codes, 1, 1.0, out, np.full(20, 2, np.int32))
     for bad in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(ValueError, match="it must be finite and above zero"):
+        with pytest.raises(ValueError, match=f"a strength is {bad}"):
             contexts.score(small.codes, 1, bad, out)
     with pytest.raises(ValueError, match="a depth is -1"):
         contexts.score(small.codes, -1, 1.0, out)
-    with pytest.raises(ValueError, match="a row of out has 3 entries where 2 are needed"):
+    with pytest.raises(ValueError, match=r"a row of out has 3 entries.* 2"):
         contexts.score(small.codes, 1, 1.0, np.zeros((20, 3)))
     with pytest.raises(ValueError, match="column 1 has 256 values"):
         kernel.Contexts(*small.counted, small.parents, np.array([3, 256], np.int32), 2)
@@ -615,9 +615,9 @@ def test_classes_weights_and_settings_out_of_range_are_refused(small):
 
 def test_an_order_that_draws_children_first_is_refused(small):
     y, uniforms, out = np.zeros(1, np.int32), np.zeros((1, 2)), np.zeros((1, 2), np.uint8)
-    with pytest.raises(ValueError, match="column 1 comes before its parent 0"):
+    with pytest.raises(ValueError, match=r"column 1 .*parent 0"):
         small.contexts.sample(np.array([1, 0], np.int32), y, 1, 1.0, uniforms, out)
-    with pytest.raises(ValueError, match=r"order\[1\] is 0: it must have each of the 2 columns once"):
+    with pytest.raises(ValueError, match=r"order\[1\] is 0"):
         small.contexts.sample(np.array([0, 0], np.int32), y, 1, 1.0, uniforms, out)
     with pytest.raises(ValueError, match=r"order\[1\] is 2"):
         small.contexts.sample(np.array([0, 2], np.int32), y, 1, 1.0, uniforms, out)

@@ -879,7 +879,7 @@ def test_what_evidence_refuses():
         g.evidence(own=s.y[:3])
     with pytest.raises(ValueError, match="table"):
         g.evidence(table=g.counts[1:])
-    with pytest.raises(ValueError, match="one piece"):
+    with pytest.raises(ValueError, match="contiguous"):
         kernel.evidence(
             g.leaf, g.forest.parent, g.counts, g.prior, 1.0, None, None, None, False, np.empty((40, 4))[:, ::2]
         )

@@ -102,7 +102,7 @@ def test_what_is_no_covariance_is_refused():
     X, mean, sigma, there = world(0)
     sigma[1, 2, 2] = -1.0
     there[:] = [False, False, True, False, False]
-    with pytest.raises(ValueError, match="pattern 0: a covariance of the coordinates that are there has no root"):
+    with pytest.raises(ValueError, match=r"pattern 0: .*no root"):
         kernel_forms(X, mean, sigma, there)
     there[:] = [True, True, False, True, True]
     precision = np.linalg.inv(np.abs(sigma))
@@ -136,5 +136,5 @@ def test_patterns_out_of_order_are_refused():
     X, mean, sigma, there = world(0)
     there[:] = [True, False, True, False, True]
     there[0] = False
-    with pytest.raises(ValueError, match="pattern 1 begins at 31 and ends before, at 30"):
+    with pytest.raises(ValueError, match=r"pattern 1 .*31.*30"):
         kernel_forms(X, mean, sigma, there, {"start": np.array([0, 31, 30])})

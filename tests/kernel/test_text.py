@@ -552,7 +552,7 @@ def test_a_document_that_is_no_text(value, message):
 
 def test_one_text_is_no_list_of_texts():
     for one in ("abc", b"abc"):
-        with pytest.raises(TypeError, match="put it into a list"):
+        with pytest.raises(TypeError, match="list"):
             Documents(one)
 
 
@@ -683,7 +683,7 @@ def test_numbers_outside_are_refused():
     for what in (words, pairs):
         with pytest.raises(ValueError, match="twice"):
             what.take(ints(0, 0))
-    with pytest.raises(IndexError, match="pairs are of numbers"):
+    with pytest.raises(IndexError, match="≥ 0"):
         pairs.add(ints(-1), ints(0))
     assert pairs.find(ints(-1), ints(0)).tolist() == [-1]
     for first_to, second_to in (
@@ -728,16 +728,16 @@ def test_arguments_that_make_no_sense():
             kernel.tokenize(documents, start, stop, words, True, "words")
         with pytest.raises(ValueError, match="there are 1"):
             kernel.characters(documents, start, stop, words, True, 1, 2)
-    with pytest.raises(ValueError, match="rule is 'letters'; it must be one of 'words'"):
+    with pytest.raises(ValueError, match=r"'letters'.*'words'"):
         kernel.tokenize(documents, 0, 1, words, True, "letters")
     with pytest.raises(ValueError, match="negative"):
         kernel.tokenize(documents, 0, 1, words, True, "words", -1)
     for low, high in ((0, 1), (2, 1), (-1, 3)):
-        with pytest.raises(ValueError, match="characters are asked for"):
+        with pytest.raises(ValueError, match=f"{low} to {high} characters"):
             kernel.characters(documents, 0, 1, words, True, low, high)
-        with pytest.raises(ValueError, match="characters are asked for"):
+        with pytest.raises(ValueError, match=f"{low} to {high} characters"):
             kernel.characters_of(words, 0, words, False, low, high)
-    with pytest.raises(ValueError, match="up to 17 letters are asked for; there are 16 at most"):
+    with pytest.raises(ValueError, match=r"17 letters.* 16"):
         kernel.stretches(documents, 0, 1, words, True, 1, 17)
     with pytest.raises(ValueError, match="there are 0"):
         kernel.characters_of(words, 1, Vocabulary(), True, 1, 2)
@@ -749,7 +749,7 @@ def test_arguments_that_make_no_sense():
     for mark in (-2, 2**31):
         with pytest.raises(ValueError, match="mark"):
             kernel.pair_up(ids, indptr, ids, indptr, 1, PairVocabulary(), True, mark)
-    with pytest.raises(ValueError, match="1 documents and the right one 2"):
+    with pytest.raises(ValueError, match=r"1 documents.* 2"):
         kernel.pair_up(ids, indptr, ids, longs(0, 1, 1), 1, PairVocabulary(), True)
     with pytest.raises(ValueError, match="2 first and 1 second"):
         PairVocabulary(ints(0, 1), ints(0))

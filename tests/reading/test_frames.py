@@ -249,7 +249,7 @@ def test_sparse(make):
     np.testing.assert_array_equal(np.array([c.values for c in read_frame(make(X)).columns]), X.T)
     twice = sp.coo_matrix(([1.0, 2.0], ([0, 0], [1, 1])), shape=(2, 3))
     assert read_frame(twice)["x1"].values.tolist() == [3.0, 0.0]
-    with pytest.raises(DecibanError, match="10,000 rows and 1,000,000 columns is too wide"):
+    with pytest.raises(DecibanError, match="10,000 rows and 1,000,000 columns"):
         read_frame(sp.csr_matrix((10_000, 1_000_000)))
 
 
@@ -258,7 +258,7 @@ def test_names():
     assert read_frame([[1, 2]], names=["a", "b"]).names == ("a", "b")
     assert read_frame(TABLE, names=["span", "whole"]).names == ("span", "whole")
     assert read_frame({0: [1], ("a", 1): [2]}).names == ("0", "('a', 1)")
-    with pytest.raises(DecibanError, match="3 names for the 2 columns of an array of shape"):
+    with pytest.raises(DecibanError, match="3 names for the 2 columns"):
         read_frame(np.eye(2), names=["a", "b", "c"])
     with pytest.raises(DecibanError, match="no column 'spam': did you mean 'span'"):
         read_frame(TABLE, names=["spam"])
@@ -338,8 +338,8 @@ def test_numbers_of_every_type():
         ([1, 2, 3], r"row 0 is 1, a int: every row of a table must be a list"),
         (["a", "b"], r"row 0 is 'a', a str"),
         ([{"a": 1}, None], r"row 1 is None, a NoneType: every row of a table must be a dict"),
-        ([[1, 2], [3]], r"row 1 has 1 values and row 0 has 2"),
-        ({"a": [1, 2], "b": [1]}, r"column 'b' has 1 values and column 'a' has 2"),
+        ([[1, 2], [3]], r"row 1 has 1 values.*row 0 has 2"),
+        ({"a": [1, 2], "b": [1]}, r"column 'b' has 1 values.*column 'a' has 2"),
         ({"a": 5}, r"column 'a' is 5, a single int"),
         ({"a": "xyz"}, r"column 'a' is 'xyz', a single str"),
         ({"a": np.zeros((2, 2))}, r"column 'a' has 2 dimensions"),

@@ -37,7 +37,7 @@ from deciban.report.markup import percent
 
 VOID = {"meta", "link", "br"}
 SECTIONS = [
-    *("goodness", "importance", "confusions", "calibration", "thresholds", "data", "laws", "evidence", "example"),
+    *("goodness", "importance", "confusions", "calibration", "thresholds", "data", "structure", "evidence", "example"),
     *("mistakes", "untypical", "curve", "boundary", "decibans", "origin"),
 ]
 ELEMENTS = {

@@ -224,11 +224,11 @@ def test_a_row_for_which_no_class_is_left_is_not_right():
 
 def test_rows_that_cannot_be_judged_get_a_note():
     nobody = GaussianNB().fit([[1.0], [2.0]], [0, 1]).leave_one_out([[1.0], [2.0]], [0, 1])
-    assert (nobody.judged, nobody.counted.tolist()) == (0, [False, False])
+    assert (nobody.evaluated_rows, nobody.counted.tolist()) == (0, [False, False])
     assert "No class has two rows, so the model cannot be evaluated." in repr(nobody)
     X, y = [[1.0], [2.0], [7.0], [8.0], [100.0]], [0, 0, 1, 1, 2]
     judged = GaussianNB().fit(X, y).leave_one_out(X, y)
-    assert judged.judged == 4
+    assert judged.evaluated_rows == 4
     assert np.isfinite([judged.accuracy, judged.log_loss, judged.brier, judged.calibration_error]).all()
     assert "1 row is alone in its class and cannot be evaluated; about 20 % of new rows may" in repr(judged)
     single = GaussianNB().fit([[1.0], [2.0]], [0, 0]).leave_one_out([[1.0], [2.0]], [0, 0])
@@ -400,6 +400,7 @@ def test_leave_one_out_is_short_unless_it_is_asked_for_details():
     assert left_out.to_dict() == {
         **{key: value for key, value in BY_HAND.to_dict().items() if not key.startswith("unknown")},
         "how": "leave-one-out",
+        "evaluated_rows": 4,
         "judged_rows": 4,
         "note": None,
     }
@@ -497,3 +498,8 @@ def test_reliability_has_its_old_names_with_a_warning():
     with pytest.raises(AttributeError, match="predicted, observed, rows, error"):
         groups.spoken  # noqa: B018 - there is no such name
     assert list(BY_HAND.to_dict()["reliability"]) == ["predicted", "observed", "rows", "error"]
+
+
+def test_results_have_their_old_names_with_a_warning():
+    with pytest.warns(DeprecationWarning, match="Evaluation.judged is now called evaluated_rows"):
+        assert BY_HAND.judged == BY_HAND.evaluated_rows == 4

@@ -92,3 +92,8 @@ def test_a_table_without_what_is_needed_is_refused():
 
 def test_nothing_tried_is_not_shown():
     assert len(repr(summary([], columns=Table("", ("column",), []))).splitlines()) == 2
+
+
+def test_judged_is_the_old_name_of_evaluated():
+    with pytest.warns(DeprecationWarning, match="Summary.judged is now called evaluated"):
+        assert summary().judged is True

@@ -31,9 +31,9 @@ def test_what_cannot_be_served_is_explained(texts, tmp_path, capsys):
         (["serve"], "at least one model file"),
         (["serve", "absent.deciban"], "No such file"),
         (["serve", str(texts["texts"]), "--host", "0.0.0.0", "--no-auth"], "loopback"),
-        (["serve", str(texts["texts"]), "--store", "no/where.sqlite"], "there is no folder"),
-        (["serve", str(texts["texts"]), "--content", "encrypted"], "needs --key-file"),
-        (["serve", str(texts["texts"]), "--content", "secret"], "must be one of"),
+        (["serve", str(texts["texts"]), "--store", "no/where.sqlite"], "'no/where.sqlite'"),
+        (["serve", str(texts["texts"]), "--content", "encrypted"], "--key-file"),
+        (["serve", str(texts["texts"]), "--content", "secret"], "'secret'"),
         (["serve", str(texts["texts"]), "--config", "absent.toml"], "No such file"),
     ]:
         assert run(arguments) == 2, arguments
@@ -48,7 +48,7 @@ def test_tokens_are_made_listed_and_revoked(capsys):
     secret = capsys.readouterr().out.strip()
     assert secret.startswith("deciban_")
     assert run(["token", "create", "mailer"]) == 2
-    assert "there is a token 'mailer' already" in capsys.readouterr().err
+    assert "'mailer'" in capsys.readouterr().err
     assert run(["token", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert (listed["name"], listed["scope"], listed["revoked"]) == (["mailer"], ["teach"], [""])

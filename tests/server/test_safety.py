@@ -53,9 +53,9 @@ def test_a_revoked_token_is_refused(guarded, monkeypatch):
     assert guarded.get("/v1/me").json == {"name": "teach", "scopes": ["read", "teach"]}
     guarded.service.store.revoke_token("teach", 1.0)
     assert guarded.get("/v1/me").status == 401
-    with pytest.raises(DecibanError, match="there is no token"):
+    with pytest.raises(DecibanError, match="token 'other'"):
         guarded.service.store.revoke_token("other", 1.0)
-    with pytest.raises(DecibanError, match="there is a token"):
+    with pytest.raises(DecibanError, match="token 'read'"):
         make_token(guarded.service.store, "read", "read")
     again = make_token(guarded.service.store, "teach", "read")
     guarded.token = again
@@ -279,16 +279,16 @@ def test_settings_come_from_file_environment_and_options_in_this_order(tmp_path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot = 1", "no setting"),
-        ('port = "x"', "is no int"),
-        ("auth = 1", "is no bool"),
+        ("prot = 1", "'prot'"),
+        ('port = "x"', "port .*'x'.*int"),
+        ("auth = 1", "auth .*1.*bool"),
         ("port = [", "not TOML"),
-        ('content = "secret"', "must be one of"),
-        ("timeout = 0", "above 0"),
-        ("rate = -1", "negative"),
-        ('content = "none"\nkeep_examples = 5', "needs their content"),
-        ('tls_key = "a"', "go together"),
-        ('[models]\n"a b" = "x"', "no name for a model"),
+        ('content = "secret"', "'secret'"),
+        ("timeout = 0", "timeout .*0"),
+        ("rate = -1", "rate .*-1"),
+        ('content = "none"\nkeep_examples = 5', "keep_examples"),
+        ('tls_key = "a"', "tls_certificate.*tls_key"),
+        ('[models]\n"a b" = "x"', "'a b'"),
     ],
 )
 def test_wrong_settings_are_explained(tmp_path, text, message):

@@ -200,7 +200,7 @@ def test_what_others_put_in_the_way_is_left_alone(place, tmp_path):
         put(place)
     atomic.temporary_path(place).unlink()
     os.link(precious, atomic.temporary_path(place))
-    with pytest.raises(PermissionError, match="in the way"):
+    with pytest.raises(PermissionError, match="not created by deciban"):
         put(place)
     assert precious.read_bytes() == b"precious"
     assert not place.exists()

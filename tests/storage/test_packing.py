@@ -57,17 +57,17 @@ def test_each_kind_of_sum_is_small():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda how, _: how.update(shape=[10**9, 10**9]), "another number of cells"),
+        (lambda how, _: how.update(shape=[10**9, 10**9]), "bits"),
         (lambda how, _: how.update(shape=[-1, -400]), "no shape"),
         (lambda how, _: how.update(shape=[400.0]), "no shape"),
         (lambda how, _: how.update(places=10**6), "places"),
         (lambda how, _: how.update(places=-3), "places"),
-        (lambda _, parts: parts.update(small=parts["small"][1:]), "not as many"),
-        (lambda _, parts: parts.update(rest=parts["rest"][1:]), "not as many"),
-        (lambda _, parts: parts.update(bits=parts["bits"][1:]), "another number of cells"),
-        (lambda _, parts: parts.update(bits=~parts["bits"]), "not as many"),
-        (lambda _, parts: parts.update(small=parts["small"].astype(float)), "not of their kinds"),
-        (lambda _, parts: parts.update(rest=parts["rest"].astype(np.float32)), "not of their kinds"),
+        (lambda _, parts: parts.update(small=parts["small"][1:]), "number of cells"),
+        (lambda _, parts: parts.update(rest=parts["rest"][1:]), "number of cells"),
+        (lambda _, parts: parts.update(bits=parts["bits"][1:]), "bits"),
+        (lambda _, parts: parts.update(bits=~parts["bits"]), "number of cells"),
+        (lambda _, parts: parts.update(small=parts["small"].astype(float)), "types"),
+        (lambda _, parts: parts.update(rest=parts["rest"].astype(np.float32)), "types"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(change, message):

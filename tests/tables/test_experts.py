@@ -26,12 +26,12 @@ from deciban.tables.encode import Known, choose_encoding
 from deciban.tables.experts.columns import (
     BINNED,
     CATEGORIES,
-    Law,
+    Smoothing,
     centred,
-    choose_laws,
-    law_losses,
+    choose_smoothings,
     log_loss,
     log_tables,
+    smoothing_losses,
 )
 from deciban.tables.experts.contexts import MAX_PARENTS, choose_parents, half_of
 from deciban.tables.experts.forest import GROWING_SHARE, members
@@ -82,17 +82,17 @@ def spread_by_hand(size, spread):
     return K
 
 
-def column_by_hand(codes, y, weight, k, law, size, v):
+def column_by_hand(codes, y, weight, k, smoothing, size, v):
     """log p(v | y) of one column, every class; nothing where no row has it, or its count is spread too far."""
     count = np.zeros((k, size))
     for code, c, w in zip(codes, y, weight, strict=True):
         if code >= 0:
             count[c, code] += w
-    by = spread_by_hand(size, law.spread)[v]
+    by = spread_by_hand(size, smoothing.spread)[v]
     if v < 0 or by @ count.sum(axis=0) <= 1e-12 * count.sum():
         return np.zeros(k)
     share = by @ count.sum(axis=0) / count.sum()
-    return np.log((count @ by + law.strength * share) / (count.sum(axis=1) + law.strength))
+    return np.log((count @ by + smoothing.strength * share) / (count.sum(axis=1) + smoothing.strength))
 
 
 def columns_by_hand(expert, sample, which, rows):
@@ -100,10 +100,13 @@ def columns_by_hand(expert, sample, which, rows):
     sizes = np.diff(expert.offsets)
     return np.array(
         [
-            [column_by_hand(codes[:, j], y, w, sample.k, law, sizes[j], row[j]) for j, law in enumerate(expert.laws)]
+            [
+                column_by_hand(codes[:, j], y, w, sample.k, smoothing, sizes[j], row[j])
+                for j, smoothing in enumerate(expert.smoothings)
+            ]
             for row in rows.codes
         ]
-    ).reshape(len(rows), len(expert.laws), sample.k)
+    ).reshape(len(rows), len(expert.smoothings), sample.k)
 
 
 @given(SAMPLES, SEEDS)
@@ -118,7 +121,7 @@ def test_columns_are_naive_bayes(sample, seed):
         each, together = expert.terms(rows)
         np.testing.assert_allclose(each, terms, atol=1e-10)
         assert not together.any()
-        factors = np.linspace(0, 2, len(expert.laws))
+        factors = np.linspace(0, 2, len(expert.smoothings))
         np.testing.assert_allclose(
             expert.weighted_evidence(rows, factors), np.einsum("ndk,d->nk", terms, factors), atol=1e-10
         )
@@ -128,7 +131,7 @@ def test_columns_are_naive_bayes(sample, seed):
 def test_columns_without_a_row(sample, seed):
     """Also of a class of one row (row 0) and of a category of one row (row 1)."""
     expert = no_columns(sample, seed).learned(sample.rows, sample.y, sample.weight)
-    d = len(expert.laws)
+    d = len(expert.smoothings)
     factors = np.linspace(0, 2, d)
     weighted, by_column = expert.weighted_evidence_without(sample.rows, sample.y, sample.weight, factors, np.arange(d))
     for i in range(len(sample.y)):
@@ -142,47 +145,47 @@ def test_columns_without_a_row(sample, seed):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_of_a_law_is_that_of_rows_left_out(weighted):
-    """One weight for all rows, as `law_losses` assumes."""
+    """One weight for all rows, as `smoothing_losses` assumes."""
     sample = random_sample(5, 40, 3)
     row_weight = 2.5 if weighted else 1.0
     w = np.full(40, row_weight)
     log_prior = np.log(np.bincount(sample.y, w, 3) / w.sum())
-    for j, laws in ((0, BINNED), (2, CATEGORIES)):
+    for j, smoothings in ((0, BINNED), (2, CATEGORIES)):
         size = sample.encoding.columns[j].size
         counts = np.zeros((3, size))
         np.add.at(counts, (sample.y, sample.rows.codes[:, j]), w)
-        losses = law_losses(counts, laws, log_prior, row_weight)
-        for law, loss in zip(laws, losses, strict=True):
+        losses = smoothing_losses(counts, smoothings, log_prior, row_weight)
+        for smoothing, loss in zip(smoothings, losses, strict=True):
             expected = 0.0
             for i in range(40):
                 rest = sample.but(i)
                 codes = sample.rows.codes[:, j]
-                scores = column_by_hand(codes[rest], sample.y[rest], w[rest], 3, law, size, codes[i]) + log_prior
+                scores = column_by_hand(codes[rest], sample.y[rest], w[rest], 3, smoothing, size, codes[i]) + log_prior
                 expected += row_weight * (logsumexp(scores) - scores[sample.y[i]])
-            np.testing.assert_allclose(loss, expected, rtol=1e-9, err_msg=str(law))
+            np.testing.assert_allclose(loss, expected, rtol=1e-9, err_msg=str(smoothing))
 
 
 def test_the_default_law_stays_unless_another_gains():
     rng = np.random.default_rng(0)
     counts = rng.integers(0, 9, (2, 6)).astype(float)
     offsets, log_prior = np.array([0, 6]), np.log([0.5, 0.5])
-    for binned, laws in ((1, BINNED), (0, CATEGORIES)):
-        ((law,), losses, defaults) = choose_laws(counts, offsets, np.array([binned]), log_prior, 1.0, True)
-        tried = law_losses(counts, laws, log_prior, 1.0)
+    for binned, smoothings in ((1, BINNED), (0, CATEGORIES)):
+        ((smoothing,), losses, defaults) = choose_smoothings(counts, offsets, np.array([binned]), log_prior, 1.0, True)
+        tried = smoothing_losses(counts, smoothings, log_prior, 1.0)
         assert defaults[0] == tried[0]
-        assert law == (laws[0] if tried.min() >= tried[0] - 3 else laws[int(tried.argmin())])
-        assert losses[0] == tried[laws.index(law)]
-        ((law,), _, _) = choose_laws(counts, offsets, np.array([binned]), log_prior, 1.0, False)
-        assert law == laws[0]
+        assert smoothing == (smoothings[0] if tried.min() >= tried[0] - 3 else smoothings[int(tried.argmin())])
+        assert losses[0] == tried[smoothings.index(smoothing)]
+        ((smoothing,), _, _) = choose_smoothings(counts, offsets, np.array([binned]), log_prior, 1.0, False)
+        assert smoothing == smoothings[0]
 
 
 def test_probabilities_of_a_column_add_up_to_one():
     """Over the values that were seen: an unseen one has probability 0, and smoothing loses none."""
     rng = np.random.default_rng(1)
     counts = rng.integers(1, 9, (3, 7)).astype(float)
-    for law in (*BINNED, *CATEGORIES):
+    for smoothing in (*BINNED, *CATEGORIES):
         np.testing.assert_allclose(
-            np.exp(log_tables(counts, (law,))[0][0]).sum(axis=1), 1.0, rtol=1e-12, err_msg=str(law)
+            np.exp(log_tables(counts, (smoothing,))[0][0]).sum(axis=1), 1.0, rtol=1e-12, err_msg=str(smoothing)
         )
 
 
@@ -733,7 +736,7 @@ def test_moments_of_nothing():
 
 
 def test_laws_as_text():
-    assert str(Law(2.0)) == "counts + 2"
-    assert str(Law(8.0, 3.0)) == "counts + 8, spread over 3 bins"
+    assert str(Smoothing(2.0)) == "counts + 2"
+    assert str(Smoothing(8.0, 3.0)) == "counts + 8, smoothed over 3 bins"
     assert str(Shape(np.inf, 0.1, np.inf)) == "one covariance, g = 0.1"
     assert str(Shape(0.5, 0.4, 4.0)) == "own covariances, κ = 0.5·d, g = 0.4, t with 4 degrees"

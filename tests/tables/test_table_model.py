@@ -28,7 +28,7 @@ from deciban.tables import density, views
 from deciban.tables import model as modelling
 from deciban.tables.choose import choose, grouped
 from deciban.tables.encode import Cuts, choose_encoding
-from deciban.tables.experts.columns import BINNED, ColumnLaws, centred
+from deciban.tables.experts.columns import BINNED, ColumnDistributions, centred
 from deciban.tables.experts.gaussians import Shape
 from deciban.tables.files import parts
 from deciban.tables.model import MAX_EVIDENCE_NATS
@@ -299,7 +299,7 @@ def test_the_record_has_all_candidates_and_their_losses():
     assert losses.mean() - 0.02 < record.loss < losses.mean() + most / 120 + 0.02
     assert record.rows == 120
     np.testing.assert_allclose(record.accuracy, (scores.argmax(axis=1) == y).mean(), atol=0.05)
-    assert [law[0] for law in record.laws] == list(model.encoding.names)
+    assert [column[0] for column in record.smoothings] == list(model.encoding.names)
 
 
 def test_too_many_columns_of_text_are_refused(monkeypatch):
@@ -416,7 +416,7 @@ def test_the_strongest_evidence_of_many_columns_is_found_in_time():
         names = tuple(f"x{j}" for j in range(d))
         frame = Frame(names, tuple(Numbers(column) for column in rng.normal(size=(d, 8))), 8)
         encoding = choose_encoding(frame)
-        empty = ColumnLaws((BINNED[0],) * d, encoding.offsets, np.zeros((2, encoding.offsets[-1])))
+        empty = ColumnDistributions((BINNED[0],) * d, encoding.offsets, np.zeros((2, encoding.offsets[-1])))
         columns = empty.learned(encoding.rows(frame), np.arange(8, dtype=np.int32) % 2)
         columns.centred_log_table()
         pool = Pool(np.ones(1 + d), np.zeros(2))

@@ -307,9 +307,11 @@ def test_a_stored_solution_is_used_only_if_it_is_right(model):
     wrong = {**tensors, "common.solved": tensors["common.solved"] * 1.001}
     for arrays, used in ((tensors, True), (wrong, False)):
         back = files.rebuild(document, arrays)
-        for law, expected, stored in zip(back.gaussians().laws, literal(back), arrays["common.solved"], strict=True):
-            np.testing.assert_allclose(law.solved, expected, rtol=1e-9, atol=1e-12)
-            assert np.array_equal(law.solved, stored) == used
+        for gaussian, expected, stored in zip(
+            back.gaussians().parts, literal(back), arrays["common.solved"], strict=True
+        ):
+            np.testing.assert_allclose(gaussian.solved, expected, rtol=1e-9, atol=1e-12)
+            assert np.array_equal(gaussian.solved, stored) == used
     with pytest.raises(FileError, match="solved"):
         files.rebuild(document, {**tensors, "common.solved": tensors["common.solved"][:1]})
 
@@ -334,8 +336,8 @@ def test_an_earlier_inverse_saves_steps(documents, monkeypatch):
     more, y = corpus(documents, seed=6)
     for change in (model.partial_fit, model.forget):
         change(more, y)
-        for law, expected in zip(model.model_.gaussians().laws, literal(model.model_), strict=True):
-            np.testing.assert_allclose(law.solved, expected, rtol=1e-9, atol=1e-12)
+        for gaussian, expected in zip(model.model_.gaussians().parts, literal(model.model_), strict=True):
+            np.testing.assert_allclose(gaussian.solved, expected, rtol=1e-9, atol=1e-12)
     assert len(inverted) == (0 if documents < MAX_SOLVER_STEPS else 2 * len(RIDGES))
     assert not pickle.loads(pickle.dumps(model)).model_.sums.common.known
 

@@ -310,7 +310,7 @@ def test_nothing_is_chosen_before_there_are_documents_to_choose_on():
     assert learned.model_.choice is None
     assert learned.predict(["cash", "lunch"]).tolist() == ["spam", "ham"]
     kinds = [row[1:3] for row in learned.reliability_.rows]
-    assert kinds == [(1.0, "all alike"), (1.0, "by how informative they are")] * len(learned.model_.sums.blocks)
+    assert kinds == [(1.0, "all, equally"), (1.0, "all, by information")] * len(learned.model_.sums.blocks)
     learned.partial_fit(["win prize", "lunch noon"], ["spam", "ham"])
     assert learned.model_.choice is not None, "now there is"
 

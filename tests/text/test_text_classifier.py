@@ -518,7 +518,7 @@ def test_a_plain_model_has_an_alpha_and_a_graded_one_has_reliabilities():
     with pytest.raises(AttributeError, match="reliability is None"):
         MODELS["multinomial"].reliability_  # noqa: B018 - a property
     table = MODELS["graded"].reliability_
-    assert table.columns == ("block", "pseudo-counts", "items that", "weight")
+    assert table.columns == ("block", "pseudo-counts", "items", "weight")
     assert all(weight > 0 for *_, weight in table.rows)
     assert {block for block, *_ in table.rows} <= set(MODELS["graded"].model_.sums.blocks)
 

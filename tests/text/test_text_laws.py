@@ -613,7 +613,7 @@ def test_a_document_that_is_all_there_is(kind):
     learned = fit(kind, [("cash win", "a")])
     result = learned.leave_one_out(["cash win"], ["a"])
     assert result.log_losses.tolist() == [np.inf], "without it there is no class at all"
-    assert result.judged == 0
+    assert result.evaluated_rows == 0
     two = fit(kind, [("cash win", "a"), ("lunch", "b")])
     assert two.leave_one_out(["cash win", "lunch"], ["a", "b"]).log_losses.tolist() == [np.inf, np.inf]
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Products of sparse rows: of each with itself, added up; and with matrices.
+"""Products of sparse rows: sums of the products of each row with itself, and products with matrices.
 
 Row i has the numbers x[e] in the columns at[e], e from indptr[i] to indptr[i + 1], each column once at most.
 """
@@ -25,13 +25,13 @@ cdef int check(const int64_t[::1] indptr, const int32_t[::1] at, const double[::
                 for e in range(indptr[first], indptr[last]):
                     wrong |= at[e] < 0 or at[e] >= columns
     if wrong:
-        raise ValueError("a row has a column that is not there")
+        raise ValueError("a row has a column that does not exist")
     return 0
 
 
 def gather(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] column, int64_t[::1] ends,
            int32_t[::1] at):
-    """For each row the columns of its items, in `at` from ends[i] on, which is moved behind the last; −1 is none.
+    """For each row the columns of its items, in `at` from ends[i] on, which then points past the last; −1: none.
 
     Without `at`, only ends[i + 1] += how many there are.
     """
@@ -54,7 +54,7 @@ def gather(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[
                     to += 1
             ends[i] = to
     if wrong:
-        raise ValueError("the columns of rows do not fit the room for them")
+        raise ValueError("the columns of rows do not fit in the buffer")
 
 
 cdef int check_items(const int64_t[::1] indptr, const int32_t[::1] indices, int64_t size) except -1:
@@ -67,7 +67,7 @@ cdef int check_items(const int64_t[::1] indptr, const int32_t[::1] indices, int6
             for e in range(indices.shape[0]):
                 wrong |= indices[e] >= size
     if wrong:
-        raise ValueError("a row has an item that is not there")
+        raise ValueError("a row has an item that does not exist")
     return 0
 
 
@@ -79,7 +79,7 @@ def sums(const int64_t[::1] indptr, const int32_t[::1] at, const double[::1] x, 
     cdef double mine
     check(indptr, at, x, min(products.shape[0], products.shape[1], by_class.shape[1]), first, last)
     if last > first and max(y[first:last]) >= by_class.shape[0]:
-        raise ValueError("a row has a class that is not there")
+        raise ValueError("a row has a class that does not exist")
     with nogil:
         for i in range(first, last):
             if y[i] < 0 or weight[i] == 0.0:
@@ -124,7 +124,7 @@ def square(const int64_t[::1] indptr, const int32_t[::1] at, const double[::1] x
 
 
 def mirror(double[:, ::1] matrix):
-    """Makes a square matrix symmetric: its lower half is taken for both."""
+    """Makes a square matrix symmetric: copies its lower half to the upper one."""
     if matrix.shape[1] != matrix.shape[0]:
         raise ValueError("the matrix must be square")
     if matrix.shape[0]:
@@ -133,13 +133,13 @@ def mirror(double[:, ::1] matrix):
 
 
 def unpack(const double[::1] half, double[:, ::1] products, double more):
-    """Fills a symmetric matrix with its lower half, row after row. Whether it can be one of products: none is negative,
-    and none is greater, `more` times its square, than those of both of its items with themselves."""
+    """Fills a symmetric matrix from its lower half, row by row. Returns whether it can be a matrix of products P:
+    no entry is negative, and P[i, j]² ≤ more·P[i, i]·P[j, j]."""
     cdef int64_t i, j, n = products.shape[0]
     cdef const double* row
     cdef bint good = True
     if products.shape[1] != n or half.shape[0] != n * (n + 1) // 2:
-        raise ValueError("half of the matrix must be given")
+        raise ValueError("half must hold the lower half of the matrix")
     if n == 0:
         return True
     with nogil:

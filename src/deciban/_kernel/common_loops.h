@@ -28,7 +28,7 @@ static void squares(const int64_t *indptr, const int32_t *at, const double *x, c
     }
 }
 
-/* The upper half of a matrix (n, n) is made that of the lower; a piece of both at a time, which stays at hand. */
+/* Copies the lower half of a matrix (n, n) to the upper one, in pieces that fit the cache. */
 static void mirrored(double *matrix, int64_t n) {
     enum { PIECE = 32 };
     for (int64_t a = 0; a < n; a += PIECE)

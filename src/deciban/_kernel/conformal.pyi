@@ -10,7 +10,7 @@ def at_least(
     base: Floats,
     moved: Floats,
     new: Floats,
-    laws: Floats,
+    sums: Floats,
     everything: Floats,
     more: Floats,
     all_more: Floats,

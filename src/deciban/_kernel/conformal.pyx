@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Full conformal prediction: how many learned rows are at least as strange as a new one, which was added to a class.
+"""Full conformal prediction: how many learned rows are at least as strange as a new one that is added to a class.
 
-Learned rows come in tiles of TILE rows of one class. What a row's log-density is made of, (k, rows): `base`, without the
-row, and `moved`, without the row and with the new one in the class that is asked for; Gaussian columns are computed here,
+Learned rows come in tiles of TILE rows of one class. A row's log-density has two parts, (k, rows): `base`, without the
+row, and `moved`, without the row and with the new one in the class in question; Gaussian columns are computed here,
 because their variance floor moves with every row.
 """
 from libc.math cimport exp, isfinite, log, log1p, INFINITY, NAN
@@ -17,7 +17,7 @@ cdef extern from "conformal_loops.h":
         const double* mean
         const double* scatter
     void spread_tile(const double*, Py_ssize_t, Moments, const double*, double, double*, double*, double*) noexcept nogil
-    void law_of_tile(const double*, Py_ssize_t, Moments, const double*, const double*, double, double, const double*,
+    void density_of_tile(const double*, Py_ssize_t, Moments, const double*, const double*, double, double, const double*,
                      const double*, int, int, double*) noexcept nogil
 
 WIDTH = TILE  # rows of a tile
@@ -25,15 +25,15 @@ cdef double ROUNDING = 2.0 ** -46  # a scatter this small beside what it was bef
 
 
 cdef inline Moments at(const double[:, :, ::1] sums, Py_ssize_t c) noexcept nogil:
-    cdef Moments law
-    law.rows = &sums[0, c, 0]
-    law.mean = &sums[1, c, 0]
-    law.scatter = &sums[2, c, 0]
-    return law
+    cdef Moments moments
+    moments.rows = &sums[0, c, 0]
+    moments.mean = &sums[1, c, 0]
+    moments.scatter = &sums[2, c, 0]
+    return moments
 
 
 cdef inline void add_row(const double[:, :, ::1] sums, const double[::1] x, double[:, :, ::1] out) noexcept nogil:
-    """Every law with one row more; a missing entry adds nothing."""
+    """Every class's sums with one more row; a missing entry adds nothing."""
     cdef Py_ssize_t c, j
     cdef double n, gap
     for c in range(sums.shape[1]):
@@ -51,11 +51,11 @@ cdef inline void add_row(const double[:, :, ::1] sums, const double[::1] x, doub
 
 cdef inline bint reached(const double* base, const double* moved, Py_ssize_t stride, Py_ssize_t k, Py_ssize_t own,
                          Py_ssize_t asked, const double* prior, double limit) noexcept nogil:
-    """Whether a row of class `own` is at least so strange, once the new row is one of the class that is asked for."""
+    """Whether a row of class `own` is at least as strange, once the new row is in the class in question."""
     cdef double mine = (moved[own * stride] if own == asked else base[own * stride]) + prior[own]
     cdef double top = -INFINITY, total = 0.0, term, need
     cdef Py_ssize_t c
-    if mine == -INFINITY:  # without the row its class is gone
+    if mine == -INFINITY:  # without the row its class is empty
         return True
     need = limit + mine
     for c in range(k):
@@ -74,15 +74,16 @@ cdef inline bint reached(const double* base, const double* moved, Py_ssize_t str
 
 def at_least(const double[:, :, ::1] tiles, const int[::1] owner, const uint8_t[::1] gaps, const double[:, ::1] weight,
              const double[:, :, ::1] base, const double[:, :, :, ::1] moved, const double[:, ::1] new,
-             const double[:, :, ::1] laws, const double[:, :, ::1] everything, double[:, :, ::1] more,
+             const double[:, :, ::1] sums, const double[:, :, ::1] everything, double[:, :, ::1] more,
              double[:, :, ::1] all_more, const double[::1] unit, double smoothing, double kappa,
              const double[:, :, ::1] prior, const double[:, ::1] limit, bint by_class, double[:, ::1] counts):
-    """counts[t, y] = the weight of rows at least as strange as limit[t, y] once new row t is one of y; NaN: no telling.
+    """counts[t, y] = the weight of rows at least as strange as limit[t, y] once new row t is one of y; NaN: unknown.
 
     tiles (B, d, TILE) are rows of Gaussian columns, owner (B,) their class, gaps (B,) whether some entry is missing.
-    base (B, k, TILE) and moved (T, B, k, TILE) are what other columns say. laws (3, k, d) and everything (3, 1, d) are
-    rows, means and scatters of classes and of all, in units whose squares are `unit`; `more` and `all_more` are room for
-    the same with a new row. prior[y, own] is the class prior without a row of `own`, and with one more of y.
+    base (B, k, TILE) and moved (T, B, k, TILE) are the log-densities of other columns. sums (3, k, d) and everything
+    (3, 1, d) are rows, means and scatters of classes and of all rows, in units whose squares are `unit`; `more` and
+    `all_more` are buffers for the same with a new row. prior[y, own] is the class prior without a row of `own`, and with
+    one more of y.
     """
     cdef Py_ssize_t T = limit.shape[0], k = limit.shape[1], B = tiles.shape[0], d = tiles.shape[1], t, b, c, y, r, own
     cdef Py_ssize_t room = k * TILE
@@ -105,7 +106,7 @@ def at_least(const double[:, :, ::1] tiles, const int[::1] owner, const uint8_t[
             for y in range(k):
                 counts[t, y] = 0.0
             if d:
-                add_row(laws, new[t], more)
+                add_row(sums, new[t], more)
                 add_row(everything, new[t], all_more)
             for b in range(B):
                 own = owner[b]
@@ -120,10 +121,10 @@ def at_least(const double[:, :, ::1] tiles, const int[::1] owner, const uint8_t[
                         top[r] *= smoothing
                     for c in range(k):
                         if not by_class or c != own:
-                            law_of_tile(tile, d, at(laws, c), &unit[0], top, ROUNDING, kappa, centre, spread, c == own,
+                            density_of_tile(tile, d, at(sums, c), &unit[0], top, ROUNDING, kappa, centre, spread, c == own,
                                         gaps[b], before + c * TILE)
                         if not by_class or c == own:
-                            law_of_tile(tile, d, at(more, c), &unit[0], top, ROUNDING, kappa, centre, spread, c == own,
+                            density_of_tile(tile, d, at(more, c), &unit[0], top, ROUNDING, kappa, centre, spread, c == own,
                                         gaps[b], after + c * TILE)
                 for r in range(room):
                     sound &= isfinite(before[r]) and isfinite(after[r])

@@ -1,4 +1,4 @@
-/* Gaussian laws of rows that are left out one by one, TILE rows of one class side by side, a column after the other. */
+/* Gaussian densities of rows that are left out one by one: TILE rows of one class side by side, column by column. */
 #ifndef DECIBAN_CONFORMAL_LOOPS_H
 #define DECIBAN_CONFORMAL_LOOPS_H
 
@@ -6,7 +6,7 @@
 
 enum { FACTORS = 4 }; /* variances multiplied before a logarithm is taken */
 
-typedef struct { /* a law's sums: rows, mean and scatter of every column */
+typedef struct { /* sums of a distribution: rows, mean and scatter of every column */
     const double *rows, *mean, *scatter;
 } Moments;
 
@@ -33,18 +33,18 @@ CLONES static void spread_tile(const double *restrict tile, ptrdiff_t d, Moments
     }
 }
 
-/* out -= half of sum_j (z - mean)^2/u + log u, an entry that is NaN dropping out; u is the variance and the floor, in the
- * column's unit. OWN: the row is one of the law's, and is taken out first. LEAN: kappa pseudo-rows of the column's mean
- * and variance are put in. */
-#define DEFINE_LAW(NAME, OWN, LEAN, GAPS)                                                                              \
-    CLONES static void NAME(const double *restrict tile, ptrdiff_t d, Moments law, const double *restrict unit,        \
+/* out -= half of sum_j (z - mean)^2/u + log u; an entry that is NaN adds nothing. u is the variance plus the floor, in
+ * the column's unit. OWN: the row is in the sums, and is taken out first. LEAN: kappa pseudo-rows of the column's mean
+ * and variance are added. */
+#define DEFINE_DENSITY(NAME, OWN, LEAN, GAPS)                                                                          \
+    CLONES static void NAME(const double *restrict tile, ptrdiff_t d, Moments sums, const double *restrict unit,       \
                             const double *restrict floor_, double rounding, double kappa,                              \
                             const double *restrict centre, const double *restrict spread, double *restrict out) {      \
         double product[TILE], total[TILE];                                                                             \
         for (int r = 0; r < TILE; r++) product[r] = 1.0, total[r] = 0.0;                                               \
         for (ptrdiff_t j = 0; j < d; j++) {                                                                            \
             const double *restrict z = tile + j * TILE;                                                                \
-            const double n = law.rows[j], m = law.mean[j], s = law.scatter[j], left = n - 1.0;                         \
+            const double n = sums.rows[j], m = sums.mean[j], s = sums.scatter[j], left = n - 1.0;                      \
             const double one = 1.0 / unit[j], plain = s / n;                                                           \
             for (int r = 0; r < TILE; r++) {                                                                           \
                 const int there = !GAPS || z[r] == z[r];                                                               \
@@ -56,7 +56,7 @@ CLONES static void spread_tile(const double *restrict tile, ptrdiff_t d, Moments
                 }                                                                                                      \
                 if (LEAN) {                                                                                            \
                     const double held = OWN ? left : n, all = held + kappa;                                            \
-                    const double c = centre[j * TILE + r], off = z[r] - gap - c; /* of the law's mean */               \
+                    const double c = centre[j * TILE + r], off = z[r] - gap - c; /* from the mean */                   \
                     u = (held * u + kappa * spread[j * TILE + r] + held * kappa / all * off * off) / all;              \
                     gap += kappa / all * off;                                                                          \
                 }                                                                                                      \
@@ -73,24 +73,24 @@ CLONES static void spread_tile(const double *restrict tile, ptrdiff_t d, Moments
         for (int r = 0; r < TILE; r++) out[r] -= 0.5 * (total[r] + log(product[r]));                                   \
     }
 
-DEFINE_LAW(law_tile, 0, 0, 0)
-DEFINE_LAW(law_tile_gaps, 0, 0, 1)
-DEFINE_LAW(own_tile, 1, 0, 0)
-DEFINE_LAW(own_tile_gaps, 1, 0, 1)
-DEFINE_LAW(lean_tile, 0, 1, 0)
-DEFINE_LAW(lean_tile_gaps, 0, 1, 1)
-DEFINE_LAW(own_lean_tile, 1, 1, 0)
-DEFINE_LAW(own_lean_tile_gaps, 1, 1, 1)
+DEFINE_DENSITY(density_tile, 0, 0, 0)
+DEFINE_DENSITY(density_tile_gaps, 0, 0, 1)
+DEFINE_DENSITY(own_tile, 1, 0, 0)
+DEFINE_DENSITY(own_tile_gaps, 1, 0, 1)
+DEFINE_DENSITY(lean_tile, 0, 1, 0)
+DEFINE_DENSITY(lean_tile_gaps, 0, 1, 1)
+DEFINE_DENSITY(own_lean_tile, 1, 1, 0)
+DEFINE_DENSITY(own_lean_tile_gaps, 1, 1, 1)
 
-/* The law that is asked for. */
-static void law_of_tile(const double *tile, ptrdiff_t d, Moments law, const double *unit, const double *floor_,
-                        double rounding, double kappa, const double *centre, const double *spread, int own, int gaps,
-                        double *out) {
-    typedef void (*Law)(const double *, ptrdiff_t, Moments, const double *, const double *, double, double,
+/* Calls the variant for these options. */
+static void density_of_tile(const double *tile, ptrdiff_t d, Moments sums, const double *unit, const double *floor_,
+                            double rounding, double kappa, const double *centre, const double *spread, int own,
+                            int gaps, double *out) {
+    typedef void (*Density)(const double *, ptrdiff_t, Moments, const double *, const double *, double, double,
                         const double *, const double *, double *);
-    static const Law laws[2][2][2] = {{{law_tile, law_tile_gaps}, {lean_tile, lean_tile_gaps}},
+    static const Density densities[2][2][2] = {{{density_tile, density_tile_gaps}, {lean_tile, lean_tile_gaps}},
                                       {{own_tile, own_tile_gaps}, {own_lean_tile, own_lean_tile_gaps}}};
-    laws[own][kappa > 0.0][gaps](tile, d, law, unit, floor_, rounding, kappa, centre, spread, out);
+    densities[own][kappa > 0.0][gaps](tile, d, sums, unit, floor_, rounding, kappa, centre, spread, out);
 }
 
 #endif

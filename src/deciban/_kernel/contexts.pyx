@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Columns that depend on other columns: a value's law given the class and up to six other columns' values.
+"""Columns that depend on other columns: the distribution of a value given the class and up to six other columns.
 
-Rows are codes of one byte: column j has the values 0..levels[j]−1, and 255 stands for one that was never seen. A column's
-key is its parents' codes and its own, a byte each, so that keys that share a context follow each other.
+Rows are codes of one byte: column j has the values 0..levels[j]−1, and 255 is one that was never seen. A column's
+key is its parents' codes and its own, a byte each, so that keys that share a context are adjacent.
 """
 
 import numpy as np
@@ -55,12 +55,12 @@ cdef extern from "contexts_loops.h":
                       int64_t most, const int32_t *levels) noexcept nogil
 
 
-# ------------------------------------------------------------------ what is checked
+# ------------------------------------------------------------------ checks
 
 
 cdef int same(str what, Py_ssize_t found, Py_ssize_t expected) except -1:
     if found != expected:
-        raise ValueError(f"{what} has {found} entries where {expected} are needed")
+        raise ValueError(f"{what} has {found} entries: it must have {expected}")
     return 0
 
 
@@ -70,13 +70,13 @@ cdef int check_codes(const uint8_t *codes, int64_t n, int64_t d, const uint8_t *
         wrong = wrong_code(codes, n, d, levels)
     if wrong >= 0:
         raise ValueError(f"row {wrong // d}, column {wrong % d} has the code {codes[wrong]}, and the column "
-                         f"has {levels[wrong % d]} values: use 255 for one that was never seen")
+                         f"has {levels[wrong % d]} values: pass 255 for one that was never seen")
     return 0
 
 
 cdef int check_k(Py_ssize_t k) except -1:
     if not 1 <= k < 1 << 31:
-        raise ValueError(f"there are {k:,} classes: there must be one at least, and fewer than {1 << 31:,}")
+        raise ValueError(f"there are {k:,} classes: there must be at least one, and fewer than {1 << 31:,}")
     return 0
 
 
@@ -84,12 +84,12 @@ cdef int check_levels(const int32_t[::1] levels) except -1:
     cdef Py_ssize_t j
     for j in range(levels.shape[0]):
         if not 0 <= levels[j] <= UNSEEN:
-            raise ValueError(f"column {j} has {levels[j]} values: a code of one byte tells 255 of them at most")
+            raise ValueError(f"column {j} has {levels[j]} values: one byte holds at most 255")
     return 0
 
 
 cdef int check_classes(const int32_t[::1] y, Py_ssize_t k, str what, bint known) except -1:
-    """Classes below k; `known` says that there must be one, otherwise a negative one is none."""
+    """Classes below k; a negative one is none, which `known` does not allow."""
     cdef Py_ssize_t i, n = y.shape[0], wrong = -1
     with nogil:
         for i in range(n):
@@ -109,7 +109,7 @@ cdef int check_weight(const double[::1] weight) except -1:
                 wrong = i
                 break
     if wrong >= 0:
-        raise ValueError(f"the weight of row {wrong} is {weight[wrong]}: weights are finite and not negative")
+        raise ValueError(f"the weight of row {wrong} is {weight[wrong]}: weights must be finite and not negative")
     return 0
 
 
@@ -128,7 +128,7 @@ cdef int check_parents(const int32_t[:, ::1] parents) except -1:
             elif not 0 <= p < d or p == j:
                 raise ValueError(f"parent {t} of column {j} is {p}: it must be another column of the {d}, or −1 for none")
             elif ended:
-                raise ValueError(f"parent {t} of column {j} comes after a −1, which says that there are no more")
+                raise ValueError(f"parent {t} of column {j} comes after a −1, which ends the list")
     return 0
 
 
@@ -146,7 +146,7 @@ cdef int check_depth(Py_ssize_t depth) except -1:
 
 cdef int gather(const uint8_t[:, ::1] codes, const int32_t[::1] y, const double[::1] weight, Py_ssize_t k,
                 Rows *rows) except -1:
-    """Rows that have a class and a weight, by class and column by column."""
+    """Rows that have a class and a weight, sorted by class and stored by column."""
     cdef int64_t n = codes.shape[0], d = codes.shape[1]
     cdef const double *w = NULL
     cdef int enough
@@ -163,7 +163,7 @@ cdef int gather(const uint8_t[:, ::1] codes, const int32_t[::1] y, const double[
         enough = gather_rows(&codes[0, 0] if n and d else NULL, n, d, &y[0] if n else NULL, w, k, rows)
     if not enough:
         free_rows(rows)
-        raise MemoryError("there is not enough memory for these rows")
+        raise MemoryError("not enough memory for these rows")
     return 0
 
 
@@ -178,9 +178,9 @@ cdef object narrow(const int32_t[::1] levels):
 
 def pair_information(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const int32_t[::1] y, const double[::1] weight,
                      Py_ssize_t k, double[::1] with_class, double[:, ::1] between):
-    """with_class[j] = I(x_j; y) and between[i, j] = I(x_i; x_j | y), in nats, as the rows have it (plug-in).
+    """with_class[j] = I(x_j; y) and between[i, j] = I(x_i; x_j | y), in nats: plug-in estimates.
 
-    Rows without a class (y < 0) are left out, and those where a column is 255 out of what concerns that column.
+    Rows without a class (y < 0) are left out; so is, for its own column, a value of 255.
     """
     cdef Py_ssize_t d = codes.shape[1]
     cdef Rows rows
@@ -199,14 +199,14 @@ def pair_information(const uint8_t[:, ::1] codes, const int32_t[::1] levels, con
         enough = all_information(&rows, &with_class[0], &between[0, 0])
         free_rows(&rows)
     if not enough:
-        raise MemoryError("there is not enough memory for these pairs of columns")
+        raise MemoryError("not enough memory for these pairs of columns")
 
 
 def count(const uint8_t[:, ::1] codes, const int32_t[:, ::1] parents, const int32_t[::1] y, const double[::1] weight,
           Py_ssize_t k):
     """Sums of weights by class of each column's values under its parents' values: ptr (d+1,), keys (m,), counts (m, k).
 
-    parents is (d, T), −1 from where a column has no more. Keys ptr[j]:ptr[j+1] are column j's, ascending: the codes of
+    parents is (d, T), filled up with −1. Keys ptr[j]:ptr[j+1] are column j's, ascending: the codes of
     its parents, the first one highest, 0 for absent ones, and its own code lowest. A value of 255 is not counted, a
     parent of 255 is part of the key.
     """
@@ -226,7 +226,7 @@ def count(const uint8_t[:, ::1] codes, const int32_t[:, ::1] parents, const int3
         free_rows(&rows)
     try:
         if not enough:
-            raise MemoryError("there is not enough memory to count these rows: give columns fewer parents")
+            raise MemoryError("not enough memory to count these rows: give columns fewer parents")
         keys = np.empty(counted.size, dtype=np.uint64)
         counts = np.empty((counted.size, k))
         if counted.size:
@@ -242,19 +242,19 @@ def count(const uint8_t[:, ::1] codes, const int32_t[:, ::1] parents, const int3
 
 
 cdef class Contexts:
-    """Laws p(v | parents' values, class) made of counts as `count` gives them; they do not change, threads may share them.
+    """Distributions p(v | parents' values, class) from counts as `count` gives them; immutable, so threads may share them.
 
-    A law backs off from its context p1..pt to the shorter one, with `strength` s:
+    Each backs off from its context p1..pt to the shorter one, with `strength` s:
 
         p_0(v) = (C(v) + s·q(v)) / (C() + s),    q(v): the value's share in all classes together
         p_t(v) = (C(p1..pt, v) + s·p_{t−1}(v)) / (C(p1..pt) + s)
 
     as far as `depth` and the column's parents go. A parent of 255 ends the context before it. A value of 255, and one that
-    was never counted, says nothing.
+    was never counted, is no evidence.
     """
 
     cdef Tree tree
-    cdef const uint8_t[::1] limits  # how many values each column has, as codes are
+    cdef const uint8_t[::1] limits  # how many values each column has
 
     def __cinit__(self, const int64_t[::1] ptr, const uint64_t[::1] keys, const double[:, ::1] counts,
                   const int32_t[:, ::1] parents, const int32_t[::1] levels, Py_ssize_t k):
@@ -270,7 +270,7 @@ cdef class Contexts:
         check_parents(parents)
         for j in range(d):
             if ptr[j] > ptr[j + 1]:
-                raise ValueError(f"ptr falls from {ptr[j]} to {ptr[j + 1]} at column {j}: it must ascend")
+                raise ValueError(f"ptr decreases from {ptr[j]} to {ptr[j + 1]} at column {j}: it must ascend")
         if ptr[0] != 0 or ptr[d] != m:
             raise ValueError(f"ptr goes from {ptr[0]} to {ptr[d]}: it must go from 0 to the number of keys, {m}")
         if m:
@@ -279,7 +279,7 @@ cdef class Contexts:
             if filled < 0:
                 wrong = -1 - filled
                 raise ValueError(f"the count of key {wrong // k}, class {wrong % k} is {counts[wrong // k, wrong % k]}: counts "
-                                 "are finite and not negative")
+                                 "must be finite and not negative")
         for j in range(d):
             if ptr[j] == ptr[j + 1]:
                 continue
@@ -298,11 +298,11 @@ cdef class Contexts:
                 self.tree.deepest[j] += parents[j, t] >= 0
         self.tree.seen = <double *> calloc(self.tree.offset[d] + 1, sizeof(double))
         if self.tree.seen == NULL:
-            raise MemoryError("there is not enough memory for these contexts")
+            raise MemoryError("not enough memory for these contexts")
         with nogil:
             enough = grow_tree(&self.tree, &ptr[0], &keys[0] if m else NULL, &counts[0, 0] if m else NULL, filled)
         if not enough:
-            raise MemoryError("there is not enough memory for these contexts")
+            raise MemoryError("not enough memory for these contexts")
 
     cdef int make_room(self, int64_t d, int64_t k, int64_t most) except -1:
         self.tree.d, self.tree.k, self.tree.most = d, k, most
@@ -314,7 +314,7 @@ cdef class Contexts:
         self.tree.all = <double *> calloc(d + 1, sizeof(double))
         if (self.tree.parents == NULL or self.tree.deepest == NULL or self.tree.levels == NULL or self.tree.root == NULL
                 or self.tree.offset == NULL or self.tree.all == NULL):
-            raise MemoryError("there is not enough memory for these contexts")
+            raise MemoryError("not enough memory for these contexts")
         return 0
 
     def __dealloc__(self):
@@ -355,14 +355,14 @@ cdef class Contexts:
                 score_rows(&self.tree, &codes[0, 0] if self.tree.d else NULL, n, classes, w, &asked, adds, out)
                 free_asked(&asked)
         if not enough:
-            raise MemoryError("there is not enough memory for so many depths and strengths")
+            raise MemoryError("not enough memory for so many depths and strengths")
         return 0
 
     def score(self, const uint8_t[:, ::1] codes, int32_t depth, double strength, double[:, ::1] out,
               const int32_t[::1] own=None, const double[::1] weight=None):
         """out[i, c] += Σ_j log p(v_j | its parents' values, class c), row by row.
 
-        Rows with own[i] ≥ 0 are among those counted, in that class with weight[i] (1 without weights): each is judged by
+        Rows with own[i] ≥ 0 are among those counted, in that class with weight[i] (1 without weights): each is scored with
         the counts without it.
         """
         same("out", out.shape[0], codes.shape[0])
@@ -371,7 +371,7 @@ cdef class Contexts:
 
     def score_each(self, const uint8_t[:, ::1] codes, const int32_t[::1] depths, const double[::1] strengths,
                    double[:, :, :, ::1] out, const int32_t[::1] own=None, const double[::1] weight=None):
-        """out[i, a, b] = what `score` adds for depths[a] and strengths[b]: one walk for all of them."""
+        """out[i, a, b] = what `score` adds for depths[a] and strengths[b]: one walk for all."""
         same("out", out.shape[0], codes.shape[0])
         same("the second axis of out", out.shape[1], depths.shape[0])
         same("the third axis of out", out.shape[2], strengths.shape[0])
@@ -381,7 +381,7 @@ cdef class Contexts:
                       &out[0, 0, 0, 0])
 
     def terms(self, const uint8_t[:, ::1] codes, int32_t depth, double strength, double[:, :, ::1] out):
-        """out[i, j, c] = log p(v_ij | its parents' values, class c) of each row i: what `score` adds up."""
+        """out[i, j, c] = log p(v_ij | its parents' values, class c) of each row i: the terms that `score` adds up."""
         cdef Asked asked
         cdef int enough
         cdef int64_t n = codes.shape[0], i
@@ -401,13 +401,13 @@ cdef class Contexts:
                     term_rows(&self.tree, &codes[i, 0], &asked, &out[i, 0, 0])
                 free_asked(&asked)
         if not enough:
-            raise MemoryError("there is not enough memory for so many classes")
+            raise MemoryError("not enough memory for so many classes")
 
     def sample(self, const int32_t[::1] order, const int32_t[::1] y, int32_t depth, double strength,
                const double[:, ::1] uniforms, uint8_t[:, ::1] out):
-        """Draws rows of the classes y, column after column in `order`, which must have parents first.
+        """Draws rows of the classes y, column by column in `order`, which must list parents first.
 
-        out[i, j] is the value at which the law's cumulative sum passes uniforms[i, j]; 255 if the column was never seen.
+        out[i, j] is the value at which the cumulative distribution passes uniforms[i, j]; 255 if the column was never seen.
         """
         cdef int64_t n = y.shape[0], d = self.tree.d, x, t, j
         cdef int32_t parent
@@ -423,7 +423,7 @@ cdef class Contexts:
         for x in range(d):
             j = order[x]
             if not 0 <= j < d or drawn[j]:
-                raise ValueError(f"order[{x}] is {j}: it must have each of the {d} columns once")
+                raise ValueError(f"order[{x}] is {j}: it must list each of the {d} columns once")
             for t in range(self.tree.deepest[j]):
                 parent = self.tree.parents[j * self.tree.most + t]
                 if not drawn[parent]:

@@ -1,5 +1,5 @@
-/* Codes that depend on other codes: what pairs of columns know of each other, counts of values under their parents'
-   values, and the laws that back off from a long context to shorter ones. contexts.pyx says what each is. */
+/* Codes that depend on other codes: the information that pairs of columns share, counts of values under their parents'
+   values, and distributions that back off from a long context to shorter ones. contexts.pyx describes each. */
 
 #ifndef DECIBAN_CONTEXTS_LOOPS_H
 #define DECIBAN_CONTEXTS_LOOPS_H
@@ -23,7 +23,7 @@ enum { UNSEEN = 255, BLOCK = 512, MOST_PARENTS = 6 };
 
 typedef struct {
     int64_t n, d, k;      /* n: rows that have a class and a weight */
-    int64_t *start;       /* (k+1,) where a class begins */
+    int64_t *start;       /* (k+1,) where a class starts */
     uint8_t *codes;       /* (d, n) */
     double *weight;       /* (n,), NULL: one each */
     int32_t *top;         /* (d,) one more than the greatest code that is not UNSEEN */
@@ -38,7 +38,7 @@ static void free_rows(Rows *rows) {
     free(rows->gaps);
 }
 
-/* Within a class rows keep their order, so that sums come out the same. Returns 0 where memory is short. */
+/* Within a class rows keep their order, so that sums are reproducible. Returns 0 if memory runs out. */
 static int gather_rows(const uint8_t *codes, int64_t n, int64_t d, const int32_t *y, const double *weight, int64_t k,
                        Rows *rows) {
     memset(rows, 0, sizeof *rows);
@@ -80,7 +80,7 @@ static int gather_rows(const uint8_t *codes, int64_t n, int64_t d, const int32_t
     free(from);
     for (int64_t j = 0; j < d; j++) {
         const uint8_t *const column = rows->codes + j * kept;
-        uint8_t most = 0, unseen = 0; /* most: the greatest code + 1, where UNSEEN + 1 is 0 */
+        uint8_t most = 0, unseen = 0; /* most: the greatest code + 1; UNSEEN + 1 wraps to 0 */
         for (int64_t r = 0; r < kept; r++) {
             const uint8_t next = column[r] + 1;
             most = next > most ? next : most;
@@ -126,7 +126,7 @@ static double class_information(const Rows *rows, int64_t j, double *margins) {
     return informed(gain);
 }
 
-/* I(x_i; x_j | y) with weights, gaps or both. `cells` is zero before and after. */
+/* I(x_i; x_j | y) with weights, missing values or both. `cells` is zero before and after. */
 static double weighted_pair(const Rows *rows, int64_t i, int64_t j, double *cells, double *margins) {
     const uint8_t *const a = rows->codes + i * rows->n, *const b = rows->codes + j * rows->n;
     const int64_t tops = rows->top[i], across = rows->top[j];
@@ -164,7 +164,7 @@ static double weighted_pair(const Rows *rows, int64_t i, int64_t j, double *cell
     return informed(gain);
 }
 
-enum { TOGETHER = 4 }; /* pairs counted at once, so that one cell's increment need not wait for the last */
+enum { TOGETHER = 4 }; /* pairs counted at once, so that increments are independent */
 
 /* Σ_c Σ φ(n_cab) of column i with each of `other` (TOGETHER of them), by the table of φ. `cells`: TOGETHER·room, zero. */
 CLONES static void plain_pairs(const Rows *rows, int64_t i, const int64_t *other, const double *phis, uint32_t *cells,
@@ -193,7 +193,7 @@ CLONES static void plain_pairs(const Rows *rows, int64_t i, const int64_t *other
         }
         for (int g = 0; g < TOGETHER; g++) {
             const int64_t size = rows->top[i] * across[g];
-            double even = 0.0, odd = 0.0; /* two sums: an addition need not wait for the last */
+            double even = 0.0, odd = 0.0; /* two sums, so that additions are independent */
             if (size <= last - first) {
                 for (int64_t cell = 0; cell + 1 < size; cell += 2) {
                     even += phis[mine[g][cell]];
@@ -213,7 +213,7 @@ CLONES static void plain_pairs(const Rows *rows, int64_t i, const int64_t *other
     }
 }
 
-/* Returns 0 where memory is short. */
+/* Returns 0 if memory runs out. */
 static int all_information(const Rows *rows, double *with_class, double *between) {
     const int64_t d = rows->d, n = rows->n, k = rows->k;
     int64_t widest = 1, largest = 0;
@@ -227,7 +227,7 @@ static int all_information(const Rows *rows, double *with_class, double *between
     const int64_t room = widest * widest;
     double *margins = malloc(512 * sizeof *margins);
     double *sums = malloc((d + 1) * sizeof *sums);       /* Σ_c Σ φ(n_ca) by column */
-    int64_t *whole = malloc((d + 1) * sizeof *whole);    /* columns without gaps */
+    int64_t *whole = malloc((d + 1) * sizeof *whole);    /* columns without missing values */
     double *phis = plain ? malloc((largest + 1) * sizeof *phis) : NULL;
     uint32_t *cells = plain ? calloc(TOGETHER * room, sizeof *cells) : NULL;
     double *weighed = some_general ? calloc(room, sizeof *weighed) : NULL;
@@ -260,7 +260,7 @@ static int all_information(const Rows *rows, double *with_class, double *between
                     const int64_t i = whole[at];
                     int64_t other[TOGETHER];
                     double joint[TOGETHER];
-                    for (int g = 0; g < TOGETHER; g++) /* the last group counts its last column again */
+                    for (int g = 0; g < TOGETHER; g++) /* the last group is filled up with its last column */
                         other[g] = whole[next + g < wholes ? next + g : wholes - 1];
                     plain_pairs(rows, i, other, phis, cells, room, joint);
                     for (int g = 0; g < TOGETHER; g++) {
@@ -286,7 +286,7 @@ static int all_information(const Rows *rows, double *with_class, double *between
 /* ------------------------------------------------------------------ counts */
 
 typedef struct {
-    int64_t size, room; /* keys, and how many there is memory for */
+    int64_t size, room; /* keys, and how many fit in memory */
     uint64_t *keys;
     double *counts; /* (room, k) */
 } Counted;
@@ -309,7 +309,7 @@ static void free_counted(Counted *of) {
     free(of->counts);
 }
 
-typedef struct { /* where a column's keys are kept: by their place if that is small, or by hashing */
+typedef struct { /* where a column's keys are stored: in a direct table if that is small, otherwise by hashing */
     int64_t slots;
     int shift;
     int32_t *id; /* −1: free */
@@ -368,7 +368,7 @@ static int count_column(const Rows *rows, int64_t j, const int32_t *parents, int
         column[used] = rows->codes + from * n;
         unseen[used] = (uint64_t)rows->top[from];
         radix[used] = unseen[used] + (t < most ? rows->gaps[from] : 0);
-        if (radix[used] == 0) return 1; /* nothing but gaps: no row has a value here */
+        if (radix[used] == 0) return 1; /* only missing values */
         shift[used] = (int)(8 * (most - t));
         room *= radix[used++];
     }
@@ -434,7 +434,7 @@ static int count_column(const Rows *rows, int64_t j, const int32_t *parents, int
     return 1;
 }
 
-/* ptr (d+1,); `all` is empty at first. Returns 0 where memory is short. */
+/* ptr (d+1,); `all` is empty at first. Returns 0 if memory runs out. */
 static int count_all(const Rows *rows, const int32_t *parents, int64_t most, int64_t *ptr, Counted *all) {
     Counted mine = {0, 0, NULL, NULL};
     Places places = {0, 0, NULL, 0};
@@ -449,15 +449,15 @@ static int count_all(const Rows *rows, const int32_t *parents, int64_t most, int
     return enough;
 }
 
-/* ------------------------------------------------------------------ contexts: a tree a column
+/* ------------------------------------------------------------------ contexts: one tree per column
 
-   A node is a context p1..pt. Its record is a run of words:
-       how many classes have been seen there
-       [nodes that have parents left]  the number of its first child, and a bit for each value of p(t+1) that has one
-       a bit for each value v that has been seen there
-       [unless it has all classes]     which they are
+   A node is a context p1..pt. Its record is a sequence of words:
+       how many classes were seen there
+       [nodes with parents left]   the number of its first child, and a bit for each value of p(t+1) that has one
+       a bit for each value v seen there
+       [unless it has all classes] which classes
        their totals, and for each v seen, in order, their counts
-   so that a step of the walk reads one stretch of memory, and classes that a context knows nothing of cost nothing. */
+   so that each step reads one stretch of memory, and classes that were not seen in a context cost nothing. */
 
 typedef union {
     uint64_t bits;
@@ -470,8 +470,8 @@ typedef struct {
     int32_t *parents;    /* (d, most) */
     int32_t *deepest;    /* (d,) how many parents */
     int32_t *levels;     /* (d,) */
-    int64_t *root;       /* (d,) a column's node without context: it has all classes */
-    int64_t *where;      /* where a node's record begins */
+    int64_t *root;       /* (d,) a column's node without a context: it has all classes */
+    int64_t *where;      /* where a node's record starts */
     int64_t nodes, nodes_room;
     Word *words;
     int64_t size, room;
@@ -602,7 +602,7 @@ static int add_node(Tree *tree, int64_t j, int64_t t, Run run, int64_t child, co
     }
     for (int64_t w = 0; w < value_words; w++) rows += __builtin_popcountll(values[w].bits);
     for (int64_t x = 0; x < classes; x++) position[present[x]] = -1;
-    const int dense = t == 0 || 2 * classes > k; /* then going through all is quicker than picking */
+    const int dense = t == 0 || 2 * classes > k; /* then a loop over all is faster */
     if (dense) classes = k;
     const int64_t list = dense ? 0 : (classes + 1) / 2;
     Word *record = new_record(tree, 1 + (inner ? 1 + child_words : 0) + value_words + list + (1 + rows) * classes);
@@ -640,8 +640,8 @@ static int add_node(Tree *tree, int64_t j, int64_t t, Run run, int64_t child, co
     return 1;
 }
 
-/* All nodes, column by column and depth by depth, so that a node's children follow each other.
-   Everything has been checked. Returns 0 where memory is short. */
+/* All nodes, column by column and depth by depth, so that a node's children are adjacent.
+   The input has been checked. Returns 0 if memory runs out. */
 static int grow_tree(Tree *tree, const int64_t *ptr, const uint64_t *keys, const double *counts, int64_t filled) {
     const int64_t d = tree->d, k = tree->k;
     Filled of = {NULL, NULL, NULL};
@@ -685,7 +685,7 @@ static int grow_tree(Tree *tree, const int64_t *ptr, const uint64_t *keys, const
 
 typedef struct {
     int64_t classes;
-    int64_t child;         /* of nodes that have parents left */
+    int64_t child;         /* for nodes with parents left */
     const Word *children;
     const int32_t *which;  /* NULL: all */
     const Word *totals;
@@ -711,20 +711,20 @@ INLINE Node read_node(const Tree *tree, int64_t number, int64_t j, int64_t t, in
     return node;
 }
 
-/* The number of the node one parent deeper, −1 where that context was never seen. */
+/* The number of the node one parent deeper, −1 if that context was never seen. */
 INLINE int64_t deeper(const Tree *tree, const Node *node, int64_t j, int64_t t, const uint8_t *row) {
     const int64_t p = row[tree->parents[j * tree->most + t]];
     if (p == UNSEEN || !has_bit(node->children, p)) return -1;
     return node->child + rank_of(node->children, p);
 }
 
-/* What is left of a count without a row of weight w: rounding residue is nothing. */
+/* A count without a row of weight w; rounding residue becomes zero. */
 INLINE double without(double count, double w) {
     const double left = count - w;
     return left > count * 0x1p-30 ? left : 0.0;
 }
 
-/* p_0 of class after class, `wide` strengths each. Returns 0 where the value says nothing. */
+/* p_0 for each class, `wide` strengths each. Returns 0 if the value is no evidence. */
 INLINE int from_nothing(const Tree *tree, const Node *node, int64_t j, int64_t v, const double *strength, int64_t wide,
                         int64_t own, double w, double *restrict p) {
     const int64_t k = tree->k;
@@ -747,7 +747,7 @@ INLINE int from_nothing(const Tree *tree, const Node *node, int64_t j, int64_t v
     return 1;
 }
 
-/* p_t from p_{t−1}; classes the context knows nothing of stay as they are. */
+/* p_t from p_{t−1}; classes that were not seen in the context stay as they are. */
 INLINE void refine(const Tree *tree, const Node *node, const double *strength, int64_t wide, int64_t own, double w,
                    double *restrict p, double *restrict before) {
     const Word *const counts = node->counts, *const totals = node->totals;
@@ -783,8 +783,8 @@ typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
 typedef int64_t places __attribute__((vector_size(32), aligned(8), may_alias));
 enum { LANES = 4 };
 
-/* A product of probabilities stands for the sum of their logarithms, and costs one logarithm a row instead of one a
-   column. Products and factors below this go to `sum` as logarithms: two that do not cannot underflow together. */
+/* The product of probabilities is kept instead of the sum of their logarithms: one logarithm per row instead of one per
+   column. Products and factors below this go to `sum` as logarithms: two above it cannot underflow together. */
 static const double LEAST = 0x1p-500;
 
 INLINE void multiply(double *restrict product, double *restrict sum, const double *restrict p, int64_t size) {
@@ -807,21 +807,21 @@ INLINE void multiply(double *restrict product, double *restrict sum, const doubl
         }
 }
 
-enum { BATCH = 16, NEAR = 16384 }; /* NEAR: how many words the nearest memories hold */
+enum { BATCH = 16, NEAR = 16384 }; /* NEAR: how many words fit in the nearest caches */
 
 typedef struct {
     const int32_t *depths;
     int64_t count, most; /* how many depths, and the deepest */
     const double *strength;
-    int64_t strengths, wide, size; /* asked for; with those that fill up a vector; classes × wide, in whole vectors */
-    int64_t batch;                 /* rows that go down a column's contexts together */
+    int64_t strengths, wide, size; /* requested; with padding to a whole vector; classes × wide, in whole vectors */
+    int64_t batch;                 /* rows that walk a column's contexts together */
     double *p, *before;            /* (batch, size), (wide,) */
     double *product, *sum;         /* (batch, depths, size) */
 } Asked;
 
 static void free_asked(Asked *asked) { free(asked->p); }
 
-/* Scratch for a walk over rows: one piece of memory, all of it 1 at first. */
+/* Scratch for a walk over rows: one block of memory, all 1 at first. */
 static int make_asked(Asked *asked, const Tree *tree, const int32_t *depths, int64_t count, const double *strengths,
                       int64_t b) {
     const int64_t k = tree->k;
@@ -842,7 +842,7 @@ static int make_asked(Asked *asked, const Tree *tree, const int32_t *depths, int
     asked->sum = asked->product + count * ps;
     asked->before = asked->sum + count * ps;
     double *const strength = asked->before + asked->wide;
-    memcpy(strength, strengths, b * sizeof *strength); /* those that fill up are 1 */
+    memcpy(strength, strengths, b * sizeof *strength); /* padding is 1 */
     asked->strength = strength;
     return 1;
 }
@@ -858,9 +858,9 @@ INLINE void fetch(const Word *at, int64_t words) {
     for (int64_t x = 0; x < words && x < 64; x += 8) __builtin_prefetch(at + x);
 }
 
-/* Rows go down column j's contexts side by side, and p_t is multiplied into the product of each depth that ends at t.
-   Deep contexts lie all over the memory: each is asked for a while before it is read, and rows wait together. Where
-   there is little memory to look through, rows go alone. */
+/* Walks the contexts of column j for several rows side by side, and multiplies p_t into the product of each depth that
+   ends at t. Deep contexts are scattered over memory: each is prefetched well before it is read, and rows wait together.
+   If there is little memory to look through, rows go one by one. */
 INLINE void walk(const Tree *tree, const uint8_t *codes, int64_t rows, int64_t j, const int32_t *own, const double *weight,
                  const Asked *asked, int64_t wide, int alone) {
     if (alone) rows = 1;
@@ -923,7 +923,7 @@ INLINE void score_wide(const Tree *tree, const uint8_t *codes, int64_t n, const 
     }
 }
 
-/* out (n, depths, strengths, k). How many strengths there are is said to the compiler where they are few. */
+/* out (n, depths, strengths, k). The number of strengths is a constant for the compiler if it is small. */
 CLONES static void score_rows(const Tree *tree, const uint8_t *codes, int64_t n, const int32_t *own, const double *weight,
                               const Asked *asked, int adds, double *out) {
     const int64_t wide = asked->wide;
@@ -938,7 +938,7 @@ CLONES static void score_rows(const Tree *tree, const uint8_t *codes, int64_t n,
     }
 }
 
-/* One row's terms, out (d, k): of one depth and one strength. */
+/* One row's terms, out (d, k), for one depth and one strength. */
 static void term_rows(const Tree *tree, const uint8_t *row, const Asked *asked, double *out) {
     const int64_t k = tree->k;
     for (int64_t j = 0; j < tree->d; j++) {
@@ -958,7 +958,7 @@ INLINE int64_t place_in(const Node *node, int64_t c) {
     return -1;
 }
 
-/* Column j of one row, given what has been drawn of its parents. UNSEEN where no value has ever been seen. */
+/* Column j of one row, given what was drawn for its parents. UNSEEN if no value was ever seen. */
 static uint8_t draw(const Tree *tree, const uint8_t *row, int64_t j, int64_t c, int64_t depth, double strength, double u) {
     const int64_t end = tree->deepest[j] < depth ? tree->deepest[j] : depth;
     const double *const seen = tree->seen + tree->offset[j];
@@ -981,7 +981,7 @@ static uint8_t draw(const Tree *tree, const uint8_t *row, int64_t j, int64_t c, 
             const int64_t x = place_in(&node, c);
             if (x >= 0) p = ((node.counts ? node.counts[x].sum : 0.0) + strength * p) / (node.totals[x].sum + strength);
         }
-        if (p > 0.0) drawn = (uint8_t)v; /* the last one stands where rounding leaves the sum short of u */
+        if (p > 0.0) drawn = (uint8_t)v; /* the last one, if rounding leaves the sum below u */
         below += p;
         if (u < below) break;
     }
@@ -998,9 +998,9 @@ CLONES static void sample_rows(const Tree *tree, const int32_t *order, const int
         }
 }
 
-/* ------------------------------------------------------------------ what must hold before anything is read */
+/* ------------------------------------------------------------------ checks */
 
-/* The first entry that is neither below its column's levels nor UNSEEN, −1 if there is none. */
+/* The first entry that is neither below its column's levels nor UNSEEN, or −1. */
 CLONES static int64_t wrong_code(const uint8_t *codes, int64_t n, int64_t d, const uint8_t *levels) {
     for (int64_t i = 0; i < n; i++) {
         uint8_t wrong = 0;
@@ -1012,7 +1012,7 @@ CLONES static int64_t wrong_code(const uint8_t *codes, int64_t n, int64_t d, con
     return -1;
 }
 
-/* How many counts are above zero, −1 − the first that is negative or not finite. */
+/* How many counts are above zero, or −1 − the index of the first that is negative or not finite. */
 static int64_t filled_counts(const double *counts, int64_t size) {
     int64_t filled = 0;
     for (int64_t x = 0; x < size; x++) {
@@ -1022,7 +1022,7 @@ static int64_t filled_counts(const double *counts, int64_t size) {
     return filled;
 }
 
-/* The first of column j's keys that does not ascend, or holds a code its column does not have; −1 if there is none. */
+/* The first of column j's keys that does not ascend, or holds a code its column does not have; or −1. */
 static int64_t wrong_key(const uint64_t *keys, int64_t first, int64_t last, int64_t j, const int32_t *parents,
                          int64_t most, const int32_t *levels) {
     for (int64_t e = first; e < last; e++) {

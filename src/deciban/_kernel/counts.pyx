@@ -26,7 +26,7 @@ ctypedef fused label:
 
 
 def label_range(const label[::1] y):
-    """The least and the greatest label, in one pass."""
+    """The smallest and the largest label, in one pass."""
     cdef Py_ssize_t n = y.shape[0], i
     cdef label low = y[0], high = y[0]
     with nogil:
@@ -37,7 +37,7 @@ def label_range(const label[::1] y):
 
 
 def label_codes(const label[::1] y, long long low, unsigned char[::1] seen, int[::1] out):
-    """out[i] = y[i] − low, and seen[y[i] − low] = 1. False, and no more than a try, if a label lies outside `seen`."""
+    """out[i] = y[i] − low, and seen[y[i] − low] = 1. False if a label lies outside `seen`; `out` is then incomplete."""
     cdef Py_ssize_t n = y.shape[0], size = seen.shape[0], i
     cdef unsigned long long place
     cdef bint inside = True
@@ -53,7 +53,7 @@ def label_codes(const label[::1] y, long long low, unsigned char[::1] seen, int[
 
 
 def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):
-    """out[class] += w, row by row; labels outside 0..K−1 are passed over."""
+    """out[class] += w, row by row; labels outside 0..K−1 are skipped."""
     cdef Py_ssize_t n = y.shape[0], k = out.shape[0], i
     cdef int c
     with nogil:
@@ -65,7 +65,7 @@ def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):
 
 def code_counts(const code[:, :] X, const int[::1] y, const double[::1] weight,
                 const Py_ssize_t[::1] offset, double[:, ::1] counts):
-    """counts[class, offset[j] + code] += w for every entry; codes outside a column's range drop out."""
+    """counts[class, offset[j] + code] += w for every entry; codes outside a column's range are skipped."""
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = counts.shape[0], i, j, cell
     cdef int c
     cdef double w = 1.0
@@ -103,7 +103,7 @@ def code_counts_soft(const code[:, :] X, const double[:, ::1] labels,
 
 
 cdef inline double reading(double v, bint square, bint binary, double threshold) noexcept nogil:
-    """What an entry adds: itself, its square, or 1[v > threshold]; NaN stays."""
+    """What an entry adds: its value, its square, or 1[v > threshold]; NaN stays NaN."""
     if binary:
         return 1.0 if v > threshold else (0.0 if v == v else v)
     return v * v if square else v

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Sums of items by class, kept sparse, and the evidence that items give.
+"""Sums of items by class, kept sparse, and the evidence of items.
 
-The sums N are compressed by item: `ptr` (v+1) says where an item's classes begin, `cls` which they are, ascending,
-and `val` how much of the item each has. Most items are seen in a few classes only.
+The sums N are compressed by item: `ptr` (v+1) is where an item's classes start, `cls` the classes, ascending,
+and `val` how much of the item each has. Most items occur in a few classes only.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -39,7 +39,7 @@ cdef extern from "evidence_loops.h":
 
 def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
                Py_ssize_t v, Py_ssize_t k, int64_t[::1] ptr, int32_t[::1] cls, double[::1] val):
-    """Adds amount[i] to (item, y[i]) for every item of row i; rows with y < 0 add nothing. Returns how many cells.
+    """Adds amount[i] to (item, y[i]) for every item of row i; rows with y < 0 add nothing. Returns the number of cells.
 
     `ptr` is (v+1,), `cls` and `val` have room for min(entries, v·k) cells.
     """
@@ -99,8 +99,8 @@ def combine(const int64_t[::1] a_ptr, const int32_t[::1] a_cls, const double[::1
             double sign, double residue, int64_t[::1] ptr, int32_t[::1] cls, double[::1] val):
     """a + sign·b, where item w of the result is item w of a (if it has one) and b_row[w] of b (−1: none).
 
-    A cell of which no more than `residue` times what it was is left is gone. Returns how many cells there are, and the
-    first item of which b takes more than a has (−1: none).
+    A cell is dropped if at most `residue` times its former value is left. Returns the number of cells, and the first
+    item of which b subtracts more than a has (−1: none).
     """
     cdef Py_ssize_t v = b_row.shape[0], va = a_ptr.shape[0] - 1, w, at = 0, i, j, i_end, j_end, short = -1
     cdef double x, was
@@ -145,8 +145,8 @@ def tables(const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val
     """For items first..last and every strength m: lift = log(1 + N_kw / (m s_k π_k)) of each cell, total = N_w, and
     known = Σ_k (N_kw + m s_k π_k)·lift, where `pseudo` is s_k π_k.
 
-    Strengths come in fours, as the lanes of a vector do; the lifts of items that most classes have (dense_row ≥ 0) are
-    laid out side by side as well, (rows, strengths in use, k).
+    Strengths come in fours, the lanes of a vector; the lifts of items that occur in most classes (dense_row ≥ 0) are
+    also stored side by side, (rows, strengths in use, k).
     """
     if first >= last or cls.shape[0] == 0:
         total[first:last] = 0.0
@@ -168,17 +168,18 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
              double[:, :, :] out, Py_ssize_t first, Py_ssize_t last):
     """Graded evidence of rows first..last for every class: out (n, strengths · (knots + 2), k), zero at first.
 
-    A row of class own[i] ≥ 0 is taken out of the sums before it is judged: taken[i] of each of its items, s π by
-    `pseudo_left`. own = −1 judges by all there is. `entropy` is H(π) without a row of each class, and last with all rows.
-    For each strength come the items' evidence by how much the item knows (one vector a knot), all alike, and weighted; up
-    to what all classes have in common. Items outside 0..v−1, and those that nothing is known of, say nothing.
+    A row of class own[i] ≥ 0 is first taken out of the sums: taken[i] of each of its items, with s π from
+    `pseudo_left`. With own = −1 the sums of all rows are used. `entropy` is H(π) without a row of each class, and last
+    with all rows. For each strength there is the items' evidence by how informative the item is (one vector per knot),
+    unweighted, and weighted; up to a constant that all classes share. Items outside 0..v−1, and those that are in no
+    other row, are no evidence.
     """
     cdef Derived t
     cdef double *absent
     if out.strides[2] != sizeof(double) or out.strides[1] != out.shape[2] * sizeof(double):
-        raise ValueError("a row of the evidence must be one piece of memory")
+        raise ValueError("a row of the evidence must be contiguous")
     if factor.shape[0] < 1 or factor.shape[0] > GROUPS:
-        raise ValueError(f"there are {factor.shape[0]} factors, not 1 to {GROUPS}")
+        raise ValueError(f"there are {factor.shape[0]} factors: there must be 1 to {GROUPS}")
     if first >= last or ptr.shape[0] < 2 or cls.shape[0] == 0 or indices.shape[0] == 0:
         return
     t.items, t.classes = ptr.shape[0] - 1, pseudo.shape[0]

@@ -22,8 +22,8 @@ typedef int64_t places __attribute__((vector_size(32), aligned(8), may_alias));
 INLINE lanes from(const double *at) { return *(const lanes *)at; }
 INLINE lanes all(double x) { return (lanes){x, x, x, x}; }
 
-/* log x of positive normal numbers, within two units in the last place: x = 2^e·m with m in [√½, √2), and
-   log m = 2 atanh f with f = (m − 1)/(m + 1), whose series in f² ≤ 0.0295 has ended after eleven terms. */
+/* log x of positive normal numbers, to within two units in the last place: x = 2^e·m with m in [√½, √2), and
+   log m = 2 atanh f with f = (m − 1)/(m + 1), whose series in f² ≤ 0.0295 is cut after eleven terms. */
 INLINE lanes logs(lanes x) {
     const places bits = (places)x, root = (places){1, 1, 1, 1} * 0x3fe6a09e667f3bcdLL; /* √½ */
     const places shifted = bits - root;
@@ -45,7 +45,7 @@ INLINE lanes logs(lanes x) {
     return power * 0.69314718055994530942 + (2.0 * f + 2.0 * f * s * sum);
 }
 
-/* What tables() says, for items first..last. */
+/* See tables(): for items first..last. */
 CLONES void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *pseudo, const double *strength,
                    int64_t strengths, int64_t k, const int32_t *dense_row, double *lift, double *known, double *total,
                    double *dense, int64_t first, int64_t last) {
@@ -68,18 +68,18 @@ CLONES void derive(const int64_t *ptr, const int32_t *cls, const double *val, co
     }
 }
 
-typedef struct { /* what is derived of the sums: see tables() */
+typedef struct { /* derived from the sums: see tables() */
     int64_t items, classes, strengths, hats, groups;
     const int64_t *ptr;
-    const int32_t *cls, *dense_row; /* dense_row[item]: where its lifts are side by side, −1 if they are not */
+    const int32_t *cls, *dense_row; /* dense_row[item]: where its lifts are stored side by side, or −1 */
     const double *val, *lift, *known, *total, *dense;
     const double *pseudo, *pseudo_left, *entropy, *strength, *knots;
-    const int32_t *group;   /* (classes,) which of the factors is a class's */
-    const double *factor;   /* (groups,) how many times its share of the pseudo-counts a class has */
+    const int32_t *group;   /* (classes,) the factor of each class */
+    const double *factor;   /* (groups,) by how much a class's share of the pseudo-counts is multiplied */
     double least, most;
 } Derived;
 
-/* Items lie all over the memory: what is known of those to come is asked for while this one is worked on. */
+/* Items are scattered over memory: the next ones are prefetched while this one is computed. */
 INLINE void fetch_ahead(const Derived *t, const int32_t *indices, int64_t e, int64_t end) {
     if (e + 12 < end) {
         const int64_t w = indices[e + 12];
@@ -101,11 +101,11 @@ INLINE void fetch_ahead(const Derived *t, const int32_t *indices, int64_t e, int
     }
 }
 
-/* out[row][strength][vector][class] += what the row's items say; see evidence() for what is what.
+/* out[row][strength][vector][class] += the evidence of the row's items; see evidence() for the arguments.
 
-   An item says log(1 + N_kw/(m s_k π_k)), its lift, and log(m s_k/(N_w + m s_k)), which is all there is where N_kw is 0.
-   Classes of one factor s have the latter in common: it is added up by group, and not at all if there is one group. Of few
-   classes, what an item says is laid out for all of them first. */
+   The evidence of an item is log(1 + N_kw/(m s_k π_k)), its lift, plus log(m s_k/(N_w + m s_k)); if N_kw is 0, the lift
+   is 0. Classes with the same factor s share the second term: it is added up by group, and not at all if there is only
+   one group. With few classes, an item's evidence is first laid out for all of them. */
 CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t *indices, const double *damp,
                           const int32_t *own, const double *taken, double *out, int64_t out_row, double *absent,
                           int64_t first, int64_t last) {
@@ -133,22 +133,22 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
             if (w < 0 || w >= t->items) continue;
             const int64_t begin = t->ptr[w], end = t->ptr[w + 1];
             if (begin == end) continue;
-            double rest = t->total[w], gone = 0.0;
+            double rest = t->total[w], removed = 0.0;
             lanes info = from(t->known + LANES * w), own_lift = all(0.0);
             int64_t mine_at = -1;
             if (mine >= 0) {
                 rest -= x;
-                if (rest <= t->total[w] * 1e-9) continue; /* the row was all that was known of the item */
+                if (rest <= t->total[w] * 1e-9) continue; /* no other row has the item */
                 int64_t f = end - begin == k ? begin + mine : begin;
                 while (f < end && t->cls[f] < mine) f++;
                 if (f < end && t->cls[f] == mine) {
                     mine_at = f;
-                    gone = x;
+                    removed = x;
                     const double n_own = t->val[f] - x;
                     info -= (t->val[f] + m * t->pseudo[mine]) * from(t->lift + LANES * f);
                     if (t->pseudo_left[mine] <= 0.0) {
-                        rest -= n_own; /* a class that is gone takes its pseudo-counts with it */
-                        gone += n_own;
+                        rest -= n_own; /* a class that is now empty loses its pseudo-counts too */
+                        removed += n_own;
                     } else if (n_own > t->val[f] * 1e-9) {
                         const lanes base = m * t->pseudo_left[mine];
                         own_lift = logs(1.0 + n_own / base);
@@ -163,7 +163,7 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
             } else {
                 memset(in_group, 0, groups * sizeof(double));
                 for (int64_t f = begin; f < end; f++) in_group[t->group[t->cls[f]]] += t->val[f];
-                if (mine_at >= 0) in_group[t->group[mine]] -= gone;
+                if (mine_at >= 0) in_group[t->group[mine]] -= removed;
                 for (int64_t j = 0; j < groups; j++) {
                     none[j] = log_m[j] - logs(rest + m * t->factor[j]);
                     info += none[j] * (in_group[j] + m * pseudo[j]);
@@ -221,7 +221,7 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                         weighed[c] += knows * lift;
                     }
                 }
-                if (mine_at >= 0) { /* the row's own class, as it is without the row */
+                if (mine_at >= 0) { /* the row's own class, without the row */
                     const double change = own_lift[s] - t->lift[LANES * mine_at + s];
                     lower[mine] += hat * change;
                     upper[mine] += other * change;

@@ -2,16 +2,15 @@
 """Trees of splits over small codes. Once grown, a tree is a fixed function of a row: its leaf.
 
 Rows are `codes` (n, d), uint8: column j has the values 0..levels[j]−1, of which 0 is "missing"; 255 was never seen.
-Where ordered[j] is 1, codes up to a cut go left; otherwise a set of values does.
+If ordered[j] is 1, codes up to a cut go left; otherwise a set of values does.
 
 A forest is flat arrays over the nodes of all trees, each tree's from start[t] to start[t + 1], its root first and
 children after their parents: `column` that is split on (−1: a leaf), `left`, `right` and `parent` (−1: none), `cut`
-and `mask` (256 bits, those of the values that go left; zero where the column is ordered). In a mask, known values that
-no row of the node had go where most of its rows go. A row whose value was never seen ends at the node that asks for it:
-what is called its leaf is then a node with children.
+and `mask` (256 bits, those of the values that go left; zero if the column is ordered). In a mask, known values that no
+row of the node had go where most of its rows go. A row whose value was never seen ends at the node that splits on it,
+so its leaf may be a node with children.
 
-All that takes time runs without the lock of the interpreter, in one thread: threads are the callers', over slices of
-trees or of rows.
+All loops run without the GIL, in one thread: callers run slices of trees or of rows in threads.
 """
 import numpy as np
 
@@ -80,17 +79,17 @@ cdef extern from "forest_loops.h":
     double logarithm(double) noexcept nogil
 
 cdef enum:
-    ROWS_FOR_TABLE = 32  # with fewer rows, their own paths are less work than all nodes
+    ROWS_FOR_TABLE = 32  # with fewer rows, following their own paths is less work than computing all nodes
 
 
 def grow(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered, const int32_t[::1] y,
          const double[::1] weight, const int32_t[::1] rows, Py_ssize_t k, Py_ssize_t tries, double least,
          Py_ssize_t deepest, uint64_t seed):
-    """One tree on `rows` (repeated ones count again): column, left, right, parent, cut, mask.
+    """One tree on `rows` (repeated rows count again): column, left, right, parent, cut, mask.
 
-    Greedy by gain of information, among `tries` columns drawn at each node (more where none of those can split).
-    `least` is the least weight of rows on either side, `deepest` the most splits on a path. Rows with y < 0 are left
-    out; a `weight` of None is one for each row. It is tree 0 of `grow_forest` with the same seed.
+    Greedy by information gain, among `tries` columns drawn at each node (more if none of those can split).
+    `least` is the smallest weight of rows on either side, `deepest` the largest number of splits on a path. Rows with
+    y < 0 are left out; without a `weight` each row counts 1. It is tree 0 of `grow_forest` with the same seed.
     """
     return _grown(codes, levels, ordered, y, weight, rows, None, k, tries, least, deepest, seed, 0)[:6]
 
@@ -100,7 +99,7 @@ def grow_forest(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const ui
                 Py_ssize_t tries, double least, Py_ssize_t deepest, uint64_t seed, Py_ssize_t first_tree=0):
     """Tree t on the rows with member[:, t] ≠ 0: the arrays of `grow`, one tree after the other, and start.
 
-    What tree t draws depends on `seed` and first_tree + t alone.
+    The random numbers of tree t depend only on `seed` and first_tree + t.
     """
     return _grown(codes, levels, ordered, y, weight, None, member, k, tries, least, deepest, seed, first_tree)
 
@@ -115,7 +114,7 @@ cdef _grown(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_
     if y.shape[0] != n or (weighted and weight.shape[0] != n) or (member is not None and member.shape[0] != n):
         raise ValueError(f"codes has {n} rows: y, weight and member must have as many")
     if n > 2147483647 or d > 2147483647:
-        raise ValueError(f"codes is {n} by {d}: trees number rows and columns with 31 bits")
+        raise ValueError(f"codes is {n} by {d}: rows and columns are numbered with 31 bits")
     if k < 1 or k > 65535:
         raise ValueError(f"k is {k}: there must be 1 to 65535 classes")
     if tries < 1 or deepest < 0 or not least >= 0.0:
@@ -231,15 +230,15 @@ cdef _check_labels(const int32_t[::1] y, Py_ssize_t k):
     cdef Py_ssize_t i
     for i in range(y.shape[0]):
         if y[i] >= k:
-            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on; unknown is negative")
+            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on; negative is unknown")
 
 
 cdef _check_starts(const int32_t[::1] start, Py_ssize_t m):
     cdef Py_ssize_t t
     for t in range(start.shape[0] - 1):
         if start[t] < 0 or start[t + 1] <= start[t] or start[t + 1] > m:
-            raise ValueError(f"tree {t} begins at node {start[t]} and ends before {start[t + 1]}: it must have one "
-                             f"node at least, of {m}")
+            raise ValueError(f"tree {t} begins at node {start[t]} and ends before {start[t + 1]}: it must have at "
+                             f"least one of {m} nodes")
 
 
 cdef _check_tree_arrays(const int32_t[::1] column, const int32_t[::1] left, const int32_t[::1] right,
@@ -255,7 +254,7 @@ def check_forest(const int32_t[::1] column, const int32_t[::1] left, const int32
     """ValueError unless these are trees: children after their parents in the same tree, columns 0..d−1."""
     cdef Py_ssize_t m = column.shape[0], trees = start.shape[0] - 1, t, node, end, up, l, h
     if left.shape[0] != m or right.shape[0] != m or parent.shape[0] != m:
-        raise ValueError("column, left, right and parent must have one entry a node")
+        raise ValueError("column, left, right and parent must have one entry per node")
     if trees < 0 or start[0] != 0 or start[trees] != m:
         raise ValueError(f"start must begin with 0 and end with the number of nodes, {m}")
     _check_starts(start, m)
@@ -281,7 +280,7 @@ def check_forest(const int32_t[::1] column, const int32_t[::1] left, const int32
 def leaves(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered,
            const int32_t[::1] column, const int32_t[::1] left, const int32_t[::1] right, const uint8_t[::1] cut,
            const uint64_t[:, ::1] mask, const int32_t[::1] start, int32_t[:, :] out):
-    """out (n, trees): the number of the node in which each row ends, in each tree: a leaf, but for unseen values."""
+    """out (n, trees): the number of the node in which each row ends, by tree: a leaf, unless a value was never seen."""
     cdef Py_ssize_t m = column.shape[0], n = codes.shape[0], trees = start.shape[0] - 1, bad
     cdef Forest f
     if trees < 0 or out.shape[0] != n or out.shape[1] != trees:
@@ -402,9 +401,9 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
              bint geometric, double[:, :] out, const double[:, ::1] table=None):
     """out (n, k) = log(mean over trees of P(class given leaf)) − log π; `geometric`: the mean of the logs − log π.
 
-    Trees with member[i, t] ≠ 0 are left out; a row that no tree is left for gets 0, and so does a class with π = 0.
-    A row with own[i] ≥ 0 was counted: its weight (None: 1) is first taken from its class in all nodes of its paths.
-    `table` is what `probabilities` gives; who asks about slices of rows makes it once.
+    Trees with member[i, t] ≠ 0 are left out; a row without any tree left gets 0, and so does a class with π = 0.
+    A row with own[i] ≥ 0 was counted: its weight (None: 1) is first subtracted in all nodes of its paths.
+    `table` is the result of `probabilities`; callers that pass slices of rows compute it once.
     """
     cdef Py_ssize_t n = leaf.shape[0], trees = leaf.shape[1], i, c, node
     cdef int64_t bad = -1
@@ -413,13 +412,13 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
     cdef bint some_own = own is not None, some_free = own is None
     _law(&law, parent, counts, prior, strength)
     if out.shape[0] != n or out.shape[1] != law.k or (law.k > 1 and out.strides[1] != sizeof(double)):
-        raise ValueError(f"out must be ({n}, {law.k}), a row one piece of memory")
+        raise ValueError(f"out must be ({n}, {law.k}), rows contiguous")
     if member is not None and (member.shape[0] != n or member.shape[1] != trees):
-        raise ValueError(f"member must be ({n}, {trees}), as leaf is")
+        raise ValueError(f"member must be ({n}, {trees}), like leaf")
     if (own is not None and own.shape[0] != n) or (weight is not None and weight.shape[0] != n):
         raise ValueError(f"leaf has {n} rows: own and weight must have as many")
     if table is not None and (table.shape[0] != law.size or table.shape[1] != law.k):
-        raise ValueError(f"table must be ({law.size}, {law.k}), as counts is")
+        raise ValueError(f"table must be ({law.size}, {law.k}), like counts")
     if own is not None:
         _check_labels(own, law.k)
         for i in range(n):
@@ -428,7 +427,7 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
         return
     if trees == 0 or law.size == 0:
         if trees:
-            raise ValueError("there are no nodes: no leaf can be one")
+            raise ValueError("there are no nodes, so there can be no leaf")
         for i in range(n):
             for c in range(law.k):
                 out[i, c] = 0.0
@@ -483,10 +482,10 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
 def terms(const int32_t[:, ::1] leaf, const int32_t[::1] column, const int32_t[::1] parent,
           const double[:, ::1] counts, const double[::1] prior, double strength, const uint8_t[:, ::1] member,
           double[:, :, ::1] out, double[:, ::1] rest):
-    """Each row's geometric evidence by column: the change of log P at each split goes to the column that is split on.
+    """Each row's geometric evidence by column: the change of log P at each split goes to the column it splits on.
 
-    out (n, d, k) and rest (n, k), what the root says against π, are means over trees and add up to the evidence. Trees
-    with member[i, t] ≠ 0 are left out; a row that no tree is left for gets 0.
+    out (n, d, k) and rest (n, k), the root's evidence relative to π, are means over trees and add up to the evidence.
+    Trees with member[i, t] ≠ 0 are left out; a row without any tree left gets 0.
     """
     cdef Py_ssize_t n = leaf.shape[0], trees = leaf.shape[1], d = out.shape[1], k = out.shape[2]
     cdef Py_ssize_t i, t, c, node, up, size = 0, step, used
@@ -497,7 +496,7 @@ def terms(const int32_t[:, ::1] leaf, const int32_t[::1] column, const int32_t[:
         raise ValueError(f"column must have {law.size} entries, rest must be ({n}, {law.k}), and out ({n}, columns, "
                          f"{law.k})")
     if member is not None and (member.shape[0] != n or member.shape[1] != trees):
-        raise ValueError(f"member must be ({n}, {trees}), as leaf is")
+        raise ValueError(f"member must be ({n}, {trees}), like leaf")
     out[:, :, :] = 0.0
     rest[:, :] = 0.0
     if n == 0 or trees == 0:

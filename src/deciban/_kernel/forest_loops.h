@@ -1,4 +1,4 @@
-/* Trees of splits over small codes: how they grow, where rows end, and what the leaves say. */
+/* Trees of splits over small codes: how they grow, where rows end, and the evidence of leaves. */
 #ifndef DECIBAN_FOREST_LOOPS_H
 #define DECIBAN_FOREST_LOOPS_H
 
@@ -22,10 +22,10 @@
 
 enum { UNSEEN = 255, VALUES = 256, BLOCK = 512, LOGS = 1 << 16, TURNS = 8 };
 
-/* What sums of n log n are good for: two gains closer than this share of W (1 + |log W|) are equal. A sum of 2^12 terms
-   that each carry half a unit of 2^-52 is right to 2^-41. */
+/* Accuracy of sums of n log n: two gains closer than this share of W (1 + |log W|) are equal. A sum of 2^12 terms
+   that each carry half a unit of 2^-52 is accurate to 2^-41. */
 #define ROUNDING 0x1p-40
-/* A count of which no more than this share is left has nothing left. */
+/* A count of which at most this share is left is zero. */
 #define RESIDUE 0x1p-30
 
 typedef struct { /* what trees are grown on */
@@ -36,7 +36,7 @@ typedef struct { /* what trees are grown on */
     const double *weight; /* NULL: all are 1 */
     int whole;            /* weights are whole numbers, and their sum is one of 31 bits */
     const double *n_log_n;
-    int64_t logs; /* how many of them there are */
+    int64_t logs; /* how many there are */
     int64_t tries, deepest;
     double least;
 } Sample;
@@ -53,11 +53,11 @@ typedef struct {
     int64_t first, last;
 } Pending;
 
-typedef struct { /* room for growing one tree after the other */
+typedef struct { /* buffers for growing one tree after another */
     int32_t *rows, *aside, *label, *amount, *whole_table, *columns, *local;
     double *part, *real_table, *cells, *off, *by_class, *left, *right, *left_log, *right_log, *direction;
     Pending *pending;
-    double heavy[VALUES], score[VALUES]; /* by value that the node has: its weight, and what it is sorted by */
+    double heavy[VALUES], score[VALUES]; /* for each value that the node has: its weight, and its sort key */
     uint8_t value[VALUES], rank[VALUES];
 } Room;
 
@@ -70,13 +70,13 @@ typedef struct {
 
 /* Growing */
 
-INLINE uint64_t scrambled(uint64_t x) { /* splitmix64's last step */
+INLINE uint64_t scrambled(uint64_t x) { /* the last step of splitmix64 */
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
     return x ^ (x >> 31);
 }
 
-INLINE uint64_t drawn(uint64_t *state, uint64_t below) { /* one of 0..below−1, below < 2^32 */
+INLINE uint64_t drawn(uint64_t *state, uint64_t below) { /* a number from 0..below−1, below < 2^32 */
     *state += 0x9e3779b97f4a7c15ull;
     return ((scrambled(*state) >> 32) * below) >> 32;
 }
@@ -102,7 +102,7 @@ static int widened(void **array, int64_t size) {
     return wider != NULL;
 }
 
-/* A new leaf under `parent`: its number, −1 where memory is short or numbers end. */
+/* A new leaf under `parent`: its number, or −1 if memory or numbers run out. */
 static int32_t leaf_added(Nodes *t, int32_t parent) {
     if (t->size == t->room) {
         const int64_t room = t->room ? 2 * t->room : 256;
@@ -137,7 +137,7 @@ static void room_free(Room *r) {
     free(r->pending);
 }
 
-/* Room for trees of at most `most` rows; 0 where memory is short. */
+/* Buffers for trees of at most `most` rows; 0 if memory runs out. */
 static int room_made(Room *r, const Sample *s, int64_t most) {
     const size_t m = (size_t)(most > 0 ? most : 1), k = (size_t)(s->k > 0 ? s->k : 1), d = (size_t)(s->d + 1);
     memset(r, 0, sizeof(Room));
@@ -172,7 +172,7 @@ static int room_made(Room *r, const Sample *s, int64_t most) {
 
 /* The weights of a column's values by class, over the rows first..last: a line of `cells` for each value that the node
    has, ascending. Returns how many have a line; a row whose value was never seen has none. `table` is zero before and
-   after: in small nodes only what was touched is looked at. */
+   after: in small nodes only the cells that were used are reset. */
 #define DEFINE_TALLY(NAME, NUMBER, AMOUNT, TABLE)                                                                      \
     static int64_t NAME(const Sample *s, Room *r, int64_t j, int64_t first, int64_t last, int64_t k) {                 \
         const uint8_t *restrict code = s->codes + j * s->n;                                                            \
@@ -213,9 +213,9 @@ static int room_made(Room *r, const Sample *s, int64_t most) {
 DEFINE_TALLY(tally_whole, int32_t, amount, whole_table)
 DEFINE_TALLY(tally_real, double, part, real_table)
 
-/* Where values lie along the direction in which their shares of the classes differ most: the first principal one of the
-   shares less their mean, weighted by the values' weights, found by turning a first guess a few times. Scores are whole
-   numbers, the farthest from 0 being ±2^32, so that those which only rounding tells apart are equal. */
+/* Where values lie along the direction in which their class shares differ most: the first principal component of the
+   shares less their mean, weighted by the values' weights, by a few power iterations. Scores are whole numbers, the
+   farthest from 0 being ±2^32, so that scores which differ only by rounding are equal. */
 static void score_values(Room *r, int64_t lines, int64_t k, double weight) {
     double *restrict off = r->off, *restrict direction = r->direction, *restrict turned = r->left;
     const double *restrict heavy = r->heavy, *restrict total = r->by_class;
@@ -252,7 +252,7 @@ static void score_values(Room *r, int64_t lines, int64_t k, double weight) {
     for (int64_t v = 0; v < lines && farthest > 0.0; v++) r->score[v] = rint(r->score[v] / farthest * 0x1p32);
 }
 
-/* The best cut of the lines of `cells` in their ranks, kept in `best` if it gains more than what is there. */
+/* The best cut of the lines of `cells` in their ranks, stored in `best` if its gain is larger. */
 static void try_column(const Sample *s, Room *r, int64_t j, int64_t lines, int64_t k, Split *best) {
     double *restrict left = r->left, *restrict right = r->right;
     double *restrict left_log = r->left_log, *restrict right_log = r->right_log, *restrict total = r->by_class;
@@ -263,10 +263,10 @@ static void try_column(const Sample *s, Room *r, int64_t j, int64_t lines, int64
         r->rank[v] = (uint8_t)v;
         for (int64_t c = 0; c < k; c++) total[c] += r->cells[v * k + c];
     }
-    const double least = s->least * (1.0 - RESIDUE); /* sums of parts may fall short of it by rounding */
+    const double least = s->least * (1.0 - RESIDUE); /* sums of parts may be smaller by rounding */
     if (weight < 2.0 * least) return;
     if (!s->ordered[j] && lines > 2) {
-        if (k == 2) /* any other order has no better cut: entropy is concave */
+        if (k == 2) /* no other order has a better cut: entropy is concave */
             for (int64_t v = 0; v < lines; v++) r->score[v] = r->cells[2 * v + 1] / r->heavy[v];
         else
             score_values(r, lines, k, weight);
@@ -315,7 +315,7 @@ static void try_column(const Sample *s, Room *r, int64_t j, int64_t lines, int64
     best->column = (int32_t)j;
     best->left = gain_left;
     best->right = weight - gain_left;
-    if (s->ordered[j]) { /* half-way to the next value that the node has; but missing (0) is near to none */
+    if (s->ordered[j]) { /* half-way to the next value that the node has; but missing (0) is close to no value */
         const int low = r->value[at], high = r->value[at + 1];
         best->cut = (uint8_t)(low == 0 ? 0 : (low + high) / 2);
         for (int v = 0; v < VALUES; v++) best->goes_left[v] = v <= best->cut;
@@ -327,7 +327,7 @@ static void try_column(const Sample *s, Room *r, int64_t j, int64_t lines, int64
     best->goes_left[UNSEEN] = 0;
 }
 
-/* A tree on the first `many` of r->rows, whose labels are known and whose weights are positive. 0: memory is short. */
+/* A tree on the first `many` of r->rows, whose labels are known and whose weights are positive. 0: memory ran out. */
 static int grow_tree(const Sample *s, Room *r, int64_t many, uint64_t seed, uint64_t tree, Nodes *t) {
     uint64_t state = scrambled(seed + 0x9e3779b97f4a7c15ull * (tree + 1));
     Split best;
@@ -365,7 +365,7 @@ static int grow_tree(const Sample *s, Room *r, int64_t many, uint64_t seed, uint
 
         const uint8_t *restrict code = s->codes + best.column * s->n;
         int64_t left = at.first, right = 0;
-        for (int64_t p = at.first; p < at.last; p++) { /* each row to both sides: one of them moves on, or none */
+        for (int64_t p = at.first; p < at.last; p++) { /* written to both sides; one side advances, or none */
             const int32_t row = r->rows[p];
             const uint8_t v = code[row];
             const int64_t goes = best.goes_left[v];
@@ -452,7 +452,7 @@ static int64_t sum_values(const Forest *f, const uint8_t *codes, int64_t n, cons
     return -1;
 }
 
-/* What leaves say */
+/* Evidence of leaves */
 
 typedef struct {
     int64_t size, k;
@@ -467,9 +467,9 @@ INLINE double summed(const double *x, int64_t k) {
     return sum;
 }
 
-INLINE double logarithm(double p) { return log(p > DBL_MIN ? p : DBL_MIN); } /* below it, p has lost its digits */
+INLINE double logarithm(double p) { return log(p > DBL_MIN ? p : DBL_MIN); } /* below it, p has lost precision */
 
-/* P(class given node) of all nodes, parents before children. Returns the first node whose parent is not before it. */
+/* P(class given node) for all nodes, parents before children. Returns the first node whose parent is not before it. */
 CLONES static int64_t back_off(const Law *law, double *restrict p) {
     const int64_t k = law->k;
     for (int64_t node = 0; node < law->size; node++) {
@@ -482,20 +482,20 @@ CLONES static int64_t back_off(const Law *law, double *restrict p) {
     return -1;
 }
 
-/* The same of one leaf, a row of class `own` (−1: none) and weight `taken` being gone from its path, on the way up:
+/* The same for one leaf, with a row of class `own` (−1: none) and weight `taken` removed from its path, on the way up:
    p = Σ_path C_node/(N_node + s) · Π_below s/(N + s), and π at the end. 0: a parent is not before its child. */
 INLINE int back_off_path(const Law *law, const double *total, int64_t node, int32_t own, double taken,
                          double *restrict p) {
     const int64_t k = law->k;
-    double share = 1.0, mine = 0.0; /* its own class apart: what is left is small beside what was there */
+    double share = 1.0, mine = 0.0; /* its own class separately: a small rest of a large sum */
     for (int64_t c = 0; c < k; c++) p[c] = 0.0;
     while (node >= 0) {
         const double *restrict line = law->counts + node * k;
-        double gone = 0.0;
-        if (own >= 0) gone = line[own] - taken > RESIDUE * line[own] ? taken : line[own];
-        const double here = share / ((total ? total[node] : summed(line, k)) - gone + law->strength);
+        double removed = 0.0;
+        if (own >= 0) removed = line[own] - taken > RESIDUE * line[own] ? taken : line[own];
+        const double here = share / ((total ? total[node] : summed(line, k)) - removed + law->strength);
         for (int64_t c = 0; c < k; c++) p[c] += here * line[c];
-        if (own >= 0) mine += here * (line[own] - gone);
+        if (own >= 0) mine += here * (line[own] - removed);
         share = here * law->strength;
         const int64_t parent = law->parent[node];
         if (parent >= node || parent < -1) return 0;
@@ -515,7 +515,7 @@ typedef struct {
     int geometric;
 } Asked;
 
-/* What evidence() says. Returns −1, or row · trees + tree of a leaf that there is not. `room` is (4, k). */
+/* See evidence(). Returns −1, or row · trees + tree of a leaf that does not exist. `room` is (4, k). */
 CLONES static int64_t evidence_rows(const Law *law, const Asked *a, double *room, double *out) {
     const int64_t k = law->k;
     double *restrict p = room, *restrict sum = room + k, *restrict product = sum + k, *restrict log_prior = product + k;
@@ -523,7 +523,7 @@ CLONES static int64_t evidence_rows(const Law *law, const Asked *a, double *room
     for (int64_t i = 0; i < a->n; i++) {
         const int32_t own = a->own ? a->own[i] : -1;
         const double taken = own < 0 ? 0.0 : a->weight ? a->weight[i] : 1.0;
-        int64_t heard = 0;
+        int64_t used = 0;
         for (int64_t c = 0; c < k; c++) {
             sum[c] = 0.0;
             product[c] = 1.0;
@@ -532,29 +532,29 @@ CLONES static int64_t evidence_rows(const Law *law, const Asked *a, double *room
             if (a->member && a->member[i * a->member_row + t * a->member_tree]) continue;
             const int64_t leaf = a->leaf[i * a->leaf_row + t * a->leaf_tree];
             if (leaf < 0 || leaf >= law->size) return i * a->trees + t;
-            const double *restrict said = p;
+            const double *restrict leaf_p = p;
             if (own < 0 && a->table)
-                said = a->table + leaf * k;
+                leaf_p = a->table + leaf * k;
             else if (!back_off_path(law, a->total, leaf, own, taken, p))
                 return i * a->trees + t;
-            heard++;
+            used++;
             if (!a->geometric) {
-                for (int64_t c = 0; c < k; c++) sum[c] += said[c];
+                for (int64_t c = 0; c < k; c++) sum[c] += leaf_p[c];
                 continue;
             }
-            for (int64_t c = 0; c < k; c++) { /* a logarithm only where a product of many would leave the range */
-                if (said[c] < 1e-150)
-                    sum[c] += logarithm(said[c]);
-                else if ((product[c] *= said[c]) < 1e-150) {
+            for (int64_t c = 0; c < k; c++) { /* a logarithm only when a product would leave the range */
+                if (leaf_p[c] < 1e-150)
+                    sum[c] += logarithm(leaf_p[c]);
+                else if ((product[c] *= leaf_p[c]) < 1e-150) {
                     sum[c] += log(product[c]);
                     product[c] = 1.0;
                 }
             }
         }
         double *restrict o = out + i * a->out_row;
-        const double one = heard ? 1.0 / (double)heard : 0.0;
+        const double one = used ? 1.0 / (double)used : 0.0;
         for (int64_t c = 0; c < k; c++) {
-            if (!heard || !(law->prior[c] > 0.0))
+            if (!used || !(law->prior[c] > 0.0))
                 o[c] = 0.0;
             else if (a->geometric)
                 o[c] = (sum[c] + log(product[c])) * one - log_prior[c];

@@ -27,7 +27,7 @@ cdef double ROUNDING = 2.0 ** -46  # a variance this small beside the mean squar
 def log_density(const floating[:, :] X, const double[:, ::1] mean, const double[:, ::1] precision,
                 const double[:, ::1] constant, const double[::1] base, const double[:, ::1] power,
                 double[:, ::1] out):
-    """out[i, c] += Σ_j log p(x_ij | c), missing entries (NaN) dropping out.
+    """out[i, c] += Σ_j log p(x_ij | c), without missing entries (NaN).
 
     Without `power`: log p = constant − precision·t², t = x − mean (Gaussian, precision 1/2σ²).
     With it: log p = constant − power·log(1 + precision·t²) (Student-t). `base` is Σ_j constant.
@@ -62,7 +62,7 @@ def log_density(const floating[:, :] X, const double[:, ::1] mean, const double[
                         v = X[start + r, first + j]
                         missing |= v != v
                         tile[j * TILE + r] = v
-                for r in range(rows, TILE):  # idle lanes get a real number, and are never read
+                for r in range(rows, TILE):  # unused lanes hold a finite number, and are never read
                     for j in range(columns):
                         tile[j * TILE + r] = 0.0
                 if missing or student:
@@ -127,15 +127,15 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                   const double[::1] inverse, const double[::1] inverse2, const double[::1] inverse3,
                   const double[::1] widest, const double[:, ::1] doubt, double[:, ::1] out,
                   unsigned char[::1] slow):
-    """Turn out[i, c] = log p(x_i | c) into what n − 1 rows give: row i is taken out of its class, of the pooled law
-    behind the variance floor, and of the prior's guess.
+    """Turn out[i, c] = log p(x_i | c) into what n − 1 rows give: row i is taken out of its class, the pooled variance
+    behind the variance floor, and the prior's guess.
 
     Only the row's own class needs new means and variances. The floor f moves by a δ that is tiny beside most
     variances u = σ² + f: other classes stay as they are while d·|δ|/u < 1e-12, follow from log(1 + δ/u) and
-    1/(1 + δ/u) in three terms while |δ|/u < 1e-4 (error below 1e-16), and are computed anew beyond.
+    1/(1 + δ/u) in three terms while |δ|/u < 1e-4 (error below 1e-16), and are recomputed beyond that.
 
-    slow[i] = 1 where so little is left that rounding may hide it: no more than `doubt` of a scatter of the row's class,
-    or next to nothing of the pooled one.
+    slow[i] = 1 if so little is left that rounding may hide it: no more than `doubt` of a scatter of the row's class,
+    or almost nothing of the pooled one.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = mean.shape[0], i, j, c, own, at
     cdef Py_ssize_t wide = 1 if one.shape[1] > 1 else 0
@@ -168,7 +168,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     room[j] = X[i, j]
                 value = room
             # The largest pooled variance without this row. Taking w out of N multiplies a variance by at most
-            # N/(N − w), so columns in order of variance need looking at only down to that bound.
+            # N/(N − w), so only columns above that bound, in order of variance, need checking.
             row_floor = 0.0
             if smoothing > 0.0:
                 top = -1.0
@@ -217,13 +217,13 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                 if c == own and quick and one[c, 0] - w > one[c, 0] * RESIDUE:
                     total = own_law(value, &pivot[c, 0], &x[c, 0], &xx[c, 0], &doubt[c, 0], one[c, 0] - w, w, row_floor,
                                     ROUNDING, d, scale + d, &product)
-                    if total >= 0.0:  # not so where an entry is missing, or a variance vanishes or is in doubt
+                    if total >= 0.0:  # otherwise an entry is missing, or a variance is zero or doubtful
                         out[i, c] = -0.5 * (total + product + d * LOG_2PI)
                         continue
                 if not prepared:
                     prepared = True
                     for j in range(d):
-                        scale[j] = -1.0  # pooled law of the column without the row: not computed yet
+                        scale[j] = -1.0  # pooled moments of the column without the row: not computed yet
                 total = 0.0
                 product = 1.0
                 for j in range(d):
@@ -234,7 +234,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     weight_left = one[c, j * wide]
                     s = x[c, j]
                     q = xx[c, j]
-                    size = q  # of the squares whose difference a variance is: rounding is relative to it
+                    size = q  # a variance is a difference of squares of this size: rounding is relative to it
                     if c == own:
                         if weight_left - w <= weight_left * RESIDUE:
                             weight_left = 0.0
@@ -289,7 +289,7 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                         total -= 0.5 * (t * t / u + LOG_2PI)
                         if not 1e-150 < u < 1e150:
                             total -= 0.5 * log(u)
-                        else:  # one logarithm for many factors, long before they overflow
+                        else:  # one logarithm for many factors, well before they overflow
                             product *= u
                             if not 1e-150 < product < 1e150:
                                 total -= 0.5 * log(product)

@@ -6,7 +6,7 @@ from libc.string cimport memcmp
 
 
 cdef inline Py_ssize_t string_end(const uint8_t* text, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
-    """The position of the quote that ends a string, given that of its first byte; `size` if nothing ends it."""
+    """The position of the quote that ends a string, given that of its first byte; `size` if it is not closed."""
     while at < size and text[at] != b'"':
         at += 2 if text[at] == b"\\" else 1
     return at if at < size else size
@@ -35,12 +35,12 @@ def nested_at(const uint8_t[::1] data):
 
 
 def count_keys(const uint8_t[::1] data, Py_ssize_t limit):
-    """How many different keys objects have, at least `limit` if they are more; and how many keys, the same or not.
+    """How many distinct keys objects have (at least `limit` if there are more), and how many keys in all.
 
-    Keys that the object before has at the same place, as most have, are not looked up again.
+    Keys that the previous object has at the same place, as most do, are not looked up again.
     """
     cdef Py_ssize_t at = 0, end, size = data.shape[0], place = 0, before = 0, room = 0, total = 0, colon
-    cdef Py_ssize_t* spans = NULL  # begin and end of the keys of the object before, overwritten by those of this one
+    cdef Py_ssize_t* spans = NULL  # start and end of the previous object's keys, overwritten by those of this one
     cdef Py_ssize_t* moved
     cdef const uint8_t* text
     cdef bytes key

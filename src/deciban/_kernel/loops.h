@@ -1,4 +1,4 @@
-/* The innermost loops, in C for two things Cython cannot say: `restrict`, and a second copy of each loop for
+/* The innermost loops, in C for two things that Cython does not have: `restrict`, and a second copy of each loop for
  * processors with AVX2, chosen when the library is loaded (other compilers and processors get the plain one). */
 #ifndef DECIBAN_LOOPS_H
 #define DECIBAN_LOOPS_H
@@ -52,7 +52,7 @@ enum { TILE = 64 }; /* rows scored at a time */
 DEFINE_SUM_ROWS(sum_rows, double)
 DEFINE_SUM_ROWS(sum_rows_single, float)
 
-/* The same, an entry that is NaN dropping out of every sum. */
+/* The same, where an entry that is NaN is left out of every sum. */
 CLONES static void sum_rows_missing(const double *restrict rows, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d,
                                     ptrdiff_t k, const int *restrict y, const double *restrict weight,
                                     const double *restrict pivot, double *restrict one, double *restrict x,
@@ -78,7 +78,7 @@ CLONES static void sum_rows_missing(const double *restrict rows, ptrdiff_t strid
 }
 
 /* sums[c][r] -= sum_j h[c][j] (tile[j][r] - m[c][j])^2 over a tile of TILE rows stored column by column.
- * Rows lie side by side, so nothing is reassociated and nothing waits on a reduction; two columns at a time
+ * Rows lie side by side, so nothing is reassociated and no step waits for a reduction; two columns at a time
  * halve the traffic to the sums. */
 CLONES static void squares_tile(const double *restrict tile, const double *restrict mean,
                                 const double *restrict precision, ptrdiff_t stride, ptrdiff_t columns, ptrdiff_t k,
@@ -104,8 +104,8 @@ CLONES static void squares_tile(const double *restrict tile, const double *restr
     }
 }
 
-/* out += what a row's codes say: table[offset[j] + code] for every column j, unseen[j] for a code past the table, nothing
- * for one below zero (missing; `code` has made NaN so). K numbers an entry; few classes stay in registers. */
+/* out += the evidence of a row's codes: table[offset[j] + code] for every column j, unseen[j] for a code past the table,
+ * nothing for one below zero (missing: `code` maps NaN to it). K numbers per entry; few classes stay in registers. */
 #define CODE_ROW(K)                                                                                                    \
     do {                                                                                                               \
         double sum[K];                                                                                                 \
@@ -138,9 +138,9 @@ static inline void code_row(const ptrdiff_t *restrict codes, ptrdiff_t d, const 
     }
 }
 
-/* out[i] += sum_e v[e] table[at[e]] over the entries of n sparse rows, `table` having k numbers a column; `bounds` are
- * the rows' ends counted from `first`, where v and at begin. The columns lie far apart in memory, so those a few
- * entries ahead are fetched meanwhile. */
+/* out[i] += sum_e v[e] table[at[e]] over the entries of n sparse rows, `table` has k numbers per column; `bounds` are
+ * the rows' ends counted from `first`, where v and at start. The columns are far apart in memory, so those a few
+ * entries ahead are prefetched. */
 #define DEFINE_DOT_ROWS(NAME, INDEX)                                                                                   \
     CLONES static void NAME(const double *restrict v, const INDEX *restrict at, const INDEX *restrict bounds,          \
                             ptrdiff_t n, const double *restrict table, ptrdiff_t k, double *restrict out) {            \
@@ -172,10 +172,10 @@ static inline void code_row(const ptrdiff_t *restrict codes, ptrdiff_t d, const 
 DEFINE_DOT_ROWS(dot_rows_int, int)
 DEFINE_DOT_ROWS(dot_rows_long, long long)
 
-/* The law of a complete row under its own class without it: for each column the mean and variance that n_left rows
+/* The distance of a complete row from its own class without it: for each column the mean and variance that n_left rows
  * leave, then sum (t - mu)^2 / u, returned, and sum log u, through `log_sum`. Logarithms are taken of a product of
- * mantissas in [1, 2) beside a sum of exponents: one for up to 512 columns. Returns -1 where some u is not a positive
- * normal number, or where no more than `doubt` is left of a scatter (the caller does such rows with care). scratch has
+ * mantissas in [1, 2) beside a sum of exponents: one for up to 512 columns. Returns -1 if some u is not a positive
+ * normal number, or if no more than `doubt` is left of a scatter (the caller recomputes such rows). scratch has
  * room for 2 d numbers. */
 CLONES static double own_law(const double *restrict row, const double *restrict pivot, const double *restrict x,
                              const double *restrict xx, const double *restrict doubt, double n_left, double w,
@@ -207,7 +207,7 @@ CLONES static double own_law(const double *restrict row, const double *restrict 
         const ptrdiff_t stop = start + 512 < d ? start + 512 : d;
         double t0 = 0.0, t1 = 0.0, t2 = 0.0, t3 = 0.0, p0 = 1.0, p1 = 1.0, p2 = 1.0, p3 = 1.0;
         ptrdiff_t j = start;
-        for (; j + 4 <= stop; j += 4) { /* four side by side: none waits for another */
+        for (; j + 4 <= stop; j += 4) { /* four side by side, which do not wait for each other */
             t0 += quotient[j], t1 += quotient[j + 1], t2 += quotient[j + 2], t3 += quotient[j + 3];
             p0 *= scratch[j], p1 *= scratch[j + 1], p2 *= scratch[j + 2], p3 *= scratch[j + 3];
         }
@@ -223,7 +223,7 @@ CLONES static double own_law(const double *restrict row, const double *restrict 
     return total;
 }
 
-/* v[i] = exp(v[i]) for v[i] <= 0 (or NaN), within two units in the last place.
+/* v[i] = exp(v[i]) for v[i] <= 0 (or NaN), to within two units in the last place.
  * exp(v) = 2^n exp(r), n = round(v / ln 2), |r| <= ln(2)/2, Taylor's series to r^13 (remainder below 4e-18);
  * 2^n is written into the exponent bits in two halves, so that results below 2^-1022 underflow gradually. */
 CLONES static void exp_block(double *restrict v, ptrdiff_t n) {

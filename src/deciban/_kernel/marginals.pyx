@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Laws with a full covariance where rows have some of the coordinates each: forms and determinants of marginal laws.
+"""Gaussians with a full covariance for rows with missing coordinates: forms and determinants of the marginals.
 
-A root serves all rows that have the same coordinates, and is the smaller of two: of the covariance of those that are
-there, or of the precision of those that are not.
+All rows with the same coordinates share a root. It is the smaller of two: that of the covariance of the coordinates
+that are present, or that of the precision of those that are missing.
 """
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc
@@ -22,7 +22,7 @@ cdef extern from "marginals_loops.h":
     int find_root(const double*, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, double*, double*) noexcept nogil
     void form(const Parts*, const double*, int, double*) noexcept nogil
 
-WIDTH = LANES  # parts side by side
+WIDTH = LANES  # parts computed side by side
 
 
 def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[::1] start, const uint8_t[:, ::1] there,
@@ -30,9 +30,9 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
           const double[::1] whole, double[:, ::1] q, double[:, ::1] log_det):
     """q[i, p] = zᵀΣ⁻¹z and log_det[pattern, p] = log|Σ|, of the coordinates that row i has; z = x − mean of part p.
 
-    Rows with pattern t, which have the coordinates where there[t] ≠ 0, are rows[start[t] : start[t + 1]]. Parts come in
+    Rows with pattern t, which have the coordinates with there[t] ≠ 0, are rows[start[t] : start[t + 1]]. Parts come in
     groups of WIDTH: mean is (groups, D, WIDTH), sigma and precision, its inverse, are (groups, D, D, WIDTH). What is
-    past the last part may be any part's. `whole` (P,) is log|Σ| of all coordinates.
+    past the last part may be that of any part. `whole` (P,) is log|Σ| of all coordinates.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], patterns = there.shape[0], P = q.shape[1], groups = mean.shape[0]
     cdef Py_ssize_t g, t, i, j, lane, bad = -1
@@ -57,7 +57,7 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
         raise ValueError(f"start must go from 0 to {rows.shape[0]} in {patterns} steps")
     for t in range(patterns):
         if start[t] > start[t + 1]:
-            raise ValueError(f"pattern {t} begins at {start[t]} and ends before, at {start[t + 1]}")
+            raise ValueError(f"pattern {t} starts at {start[t]} and ends before that, at {start[t + 1]}")
     for i in range(rows.shape[0]):
         if rows[i] < 0 or rows[i] >= n:
             raise ValueError(f"rows[{i}] is {rows[i]}: there are {n} rows")
@@ -71,7 +71,7 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
     with nogil:
         for t in range(patterns):
             parts.held = parts.absent = 0
-            for j in range(d):  # those that are there from the front
+            for j in range(d):  # those that are present, from the front
                 if there[t, j]:
                     at[parts.held] = j
                     parts.held += 1
@@ -100,4 +100,4 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
     free(room)
     free(at)
     if bad >= 0:
-        raise ValueError(f"pattern {bad}: a covariance of the coordinates that are there has no root")
+        raise ValueError(f"pattern {bad}: a covariance of the coordinates that are present has no root")

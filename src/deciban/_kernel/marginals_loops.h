@@ -1,12 +1,12 @@
-/* Quadratic forms of some of the coordinates, in the covariances of LANES parts at once: of each entry there are LANES
- * numbers side by side, one a part, so that all parts take the same steps whichever coordinates a row has. */
+/* Quadratic forms of some of the coordinates, in the covariances of LANES parts at once. Each entry is LANES numbers,
+ * one per part, so that all parts take the same steps whichever coordinates a row has. */
 #ifndef DECIBAN_MARGINALS_LOOPS_H
 #define DECIBAN_MARGINALS_LOOPS_H
 
 #include <math.h>
 #include <stddef.h>
 
-/* A copy of each loop for processors that multiply and add at once. */
+/* A copy of each loop for processors with fused multiply-add. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define FUSED __attribute__((target_clones("fma", "default")))
 #else
@@ -29,14 +29,14 @@ typedef double lanes;
 #define FROM(address) (*(const lanes *)(address))
 #define ZERO ((lanes){0.0})
 
-enum { TOGETHER = 4 }; /* rows of a root that are found side by side: their sums do not wait for each other */
+enum { TOGETHER = 4 }; /* rows of a root computed side by side: their sums do not wait for each other */
 
-typedef struct { /* LANES parts, and which coordinates are there */
+typedef struct { /* LANES parts, and which coordinates are present */
     ptrdiff_t d, held, absent;
     const ptrdiff_t *here, *gone; /* (held,) and (absent,) coordinates, ascending */
     const double *mean;           /* (d, LANES) */
     const double *precision;      /* (d, d, LANES), of all coordinates */
-    double *root, *z, *y;         /* room: (d, d, LANES), (d, LANES), (d, LANES) */
+    double *root, *z, *y;         /* buffers: (d, d, LANES), (d, LANES), (d, LANES) */
 } Parts;
 
 /* out -= sum_t a[t] b[t], t < length */
@@ -52,7 +52,7 @@ INLINE void take_products(const double *a, const double *b, ptrdiff_t length, la
 }
 
 /* The lower root of the rows and columns `at` of a matrix, with reciprocals on its diagonal, and the logarithm of their
-   determinant. 0: they have no root. */
+   determinant. Returns 0 if they have no root. */
 FUSED static int find_root(const double *matrix, ptrdiff_t d, const ptrdiff_t *at, ptrdiff_t s, double *root,
                            double *log_det) {
     double product[LANES];
@@ -66,7 +66,7 @@ FUSED static int find_root(const double *matrix, ptrdiff_t d, const ptrdiff_t *a
         for (ptrdiff_t i = j; i < s; i += TOGETHER) {
             lanes sum[TOGETHER];
             const double *row[TOGETHER];
-            for (int r = 0; r < TOGETHER; r++) { /* past the last: the last again */
+            for (int r = 0; r < TOGETHER; r++) { /* past the last, the last is repeated */
                 const ptrdiff_t k = i + r < s ? i + r : s - 1;
                 row[r] = root + k * s * LANES;
                 sum[r] = FROM(matrix + (at[k] * d + at[j]) * LANES);
@@ -81,7 +81,7 @@ FUSED static int find_root(const double *matrix, ptrdiff_t d, const ptrdiff_t *a
                     if (!(pivot > 0.0)) return 0;
                     LANE(scale, l) = 1.0 / sqrt(pivot);
                     product[l] *= pivot;
-                    if (product[l] < 1e-100 || product[l] > 1e100) { /* a logarithm only before it leaves the range */
+                    if (product[l] < 1e-100 || product[l] > 1e100) { /* logarithms only when needed */
                         log_det[l] += log(product[l]);
                         product[l] = 1.0;
                     }
@@ -106,7 +106,7 @@ INLINE void add_squares(const double *root, ptrdiff_t s, double *v, lanes *q) {
     }
 }
 
-/* z'(S_oo)^-1 z of one row, o being the coordinates that are there. The root is of S_oo, or (`inside` is 0) of the
+/* z'(S_oo)^-1 z of one row, where o are the coordinates present. The root is of S_oo, or (`inside` is 0) of the
    precision of the others, P_mm: then the form is z'P_oo z - g'(P_mm)^-1 g, g = P_mo z. */
 FUSED static void form(const Parts *p, const double *x, int inside, double *q) {
     for (ptrdiff_t i = 0; i < p->held; i++)

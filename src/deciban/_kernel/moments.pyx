@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Sums of 1, x − p and (x − p)² by class: one pass over a dense block of rows.
 
-`one`, `x` and `xx` are added to, so a caller hands in zeros or a running sum. Labels outside 0..K−1
-are passed over. Without `missing`, NaN poisons the sums (the caller sees it and asks again with
-`missing`): the common case pays nothing for the rare one.
+`one`, `x` and `xx` are added to, so a caller passes zeros or a running sum. Labels outside 0..K−1 are skipped. Without
+`missing`, NaN spreads to the sums; the caller then calls again with `missing`, so the common case does not pay for the
+rare one.
 """
 from cython cimport floating
 from libc.stdlib cimport free, malloc
@@ -44,7 +44,7 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
                bint missing, bint binary=False, double threshold=0.0):
     """Add w·(1, x − p, (x − p)²) of every row to its class: hard labels. Without `xx`, no squares."""
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = x.shape[0], start, rows, step = n
-    # Whether rows lie in memory as they are wanted: contiguous, and whole numbers apart.
+    # Whether rows can be used as they are in memory: contiguous, and a whole number of entries apart.
     cdef bint along = X.strides[1] == sizeof(floating) and X.strides[0] % sizeof(floating) == 0 and not binary
     cdef bint direct = along and sizeof(floating) == sizeof(double)
     cdef bint single = along and sizeof(floating) == sizeof(float) and not missing
@@ -88,7 +88,7 @@ def class_sums(const floating[:, :] X, const int[::1] y, const double[::1] weigh
 def soft_sums(const floating[:, :] X, const double[:, :] labels, const double[:, ::1] pivot,
               double[:, ::1] one, double[:, ::1] x, double[:, ::1] xx,
               bint missing, bint binary=False, double threshold=0.0):
-    """Add labels[i, c]·(1, x − p, (x − p)²) of every row i to every class c: soft labels, one column a class."""
+    """Add labels[i, c]·(1, x − p, (x − p)²) of every row i to every class c: soft labels, one column per class."""
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = x.shape[0], c, i, start, rows
     cdef double* squares = NULL
     cdef double* tile

@@ -41,8 +41,8 @@ cdef Problem problem(const double[:, :, ::1] x, const int32_t[::1] y, const doub
 def fit(const double[:, :, ::1] x, const int32_t[::1] y, const double[::1] share, const double[::1] log_prior,
         const double[::1] doubt, const double[::1] start, double tie, double[::1] r, double[::1] b, Py_ssize_t steps,
         double tolerance, Py_ssize_t rows, double least):
-    """Moves weights r (g,) and offsets b (k,) to the least of Σ share·(−log P(y)) + ½ Σ doubt (r − start)² + ½ tie |b|²,
-    r ≥ 0, and returns the first term there. `x` is (n, k, g), n and k at least one; at most `rows` rows guide a step."""
+    """Moves weights r (g,), offsets b (k,) to the minimum of Σ share·(−log P(y)) + ½ Σ doubt (r − start)² + ½ tie |b|²,
+    r ≥ 0, and returns the first term there. `x` is (n, k, g), with n, k ≥ 1. At most `rows` rows give the Hessian."""
     cdef double loss
     cdef Problem t = problem(x, y, share, log_prior, doubt, start, tie)
     with nogil:
@@ -55,7 +55,7 @@ def fit(const double[:, :, ::1] x, const int32_t[::1] y, const double[::1] share
 def curvature(const double[:, :, ::1] x, const int32_t[::1] y, const double[::1] share, const double[::1] log_prior,
               const double[::1] doubt, double tie, const double[::1] r, const double[::1] b, const int64_t[::1] at,
               double[:, ::1] out):
-    """The second derivatives there by the coordinates `at` (of g weights, then k offsets), into the lower half of out."""
+    """Its second derivatives by the coordinates `at` (of g weights, then k offsets), into the lower half of out."""
     cdef double loss
     cdef Py_ssize_t m = at.shape[0]
     cdef Problem t = problem(x, y, share, log_prior, doubt, r, tie)

@@ -1,4 +1,4 @@
-/* The pool of evidence vectors with the least log loss: a convex problem in few unknowns, by Newton's method. */
+/* Weights of evidence vectors that minimise the log loss: a convex problem in few unknowns, by Newton's method. */
 
 #ifndef DECIBAN_POOL_LOOPS_H
 #define DECIBAN_POOL_LOOPS_H
@@ -15,18 +15,18 @@
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
-enum { HELD = 32 }; /* vectors whose products are taken at a time */
+enum { HELD = 32 }; /* vectors whose products are computed at a time */
 typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
 
 typedef struct {
     int64_t n, k, g;
     const double *x;         /* (n, k, g) evidence */
     const int32_t *y;        /* (n,) classes */
-    const double *share;     /* (n,) what each row counts: adds up to one */
-    const double *log_prior; /* (k,) −∞ for a class that no row can be of */
-    const double *doubt;     /* (g,) how firmly each weight is held */
-    const double *start;     /* (g,) where */
-    double tie;              /* how firmly offsets are held at nothing */
+    const double *share;     /* (n,) weight of each row; they add up to one */
+    const double *log_prior; /* (k,) −∞ for a class that no row can have */
+    const double *doubt;     /* (g,) precision of each weight's prior */
+    const double *start;     /* (g,) its mean */
+    double tie;              /* precision of the offsets' prior, whose mean is 0 */
 } Problem;
 
 INLINE double dot(const double *a, const double *b, int64_t g) {
@@ -42,8 +42,8 @@ INLINE double dot(const double *a, const double *b, int64_t g) {
     return sum;
 }
 
-/* The objective at weights r and offsets b; posteriors p (n, k), and if asked the slope (g + k). `loss` is the log loss
-   alone. */
+/* The objective at weights r and offsets b; posteriors p (n, k), and optionally the gradient (g + k). `loss` is only
+   the log loss. */
 CLONES double pool_value(const Problem *t, const double *r, const double *b, double *p, double *slope, double *loss) {
     const int64_t n = t->n, k = t->k, g = t->g;
     double total = 0.0, held = 0.0;
@@ -81,7 +81,7 @@ CLONES double pool_value(const Problem *t, const double *r, const double *b, dou
     return total + 0.5 * held;
 }
 
-/* out (m, m), lower half, += sign·Σ_t z_t z_tᵀ of HELD vectors, which stand side by side: z (m, HELD). */
+/* out (m, m), lower half, += sign·Σ_t z_t z_tᵀ of HELD vectors, which are stored side by side: z (m, HELD). */
 CLONES void add_products(const double *z, int64_t m, double sign, double *out) {
     for (int64_t a = 0; a < m; a++) {
         const lanes *one = (const lanes *)(z + a * HELD);
@@ -94,7 +94,7 @@ CLONES void add_products(const double *z, int64_t m, double sign, double *out) {
     }
 }
 
-typedef struct { /* vectors that wait for their products to be taken */
+typedef struct { /* vectors whose products are not computed yet */
     double *z; /* (m, HELD) */
     int64_t count;
     double sign;
@@ -108,8 +108,8 @@ INLINE void flush(Waiting *w, int64_t m, double *out) {
     w->count = 0;
 }
 
-/* How the objective bends: second derivatives by the coordinates `at` (m of them; weights, then offsets), (m, m), lower
-   half. Every step-th row stands for all. A class that a row gives less than `least` does not bend it enough to matter. */
+/* The Hessian of the objective: second derivatives by the coordinates `at` (m of them; weights, then offsets), (m, m),
+   lower half. Every step-th row is used. A class with a posterior below `least` does not change it noticeably. */
 CLONES void pool_curvature(const Problem *t, const double *p, const int64_t *at, int64_t m, int64_t step, double least,
                            double *room, double *out) {
     const int64_t n = t->n, k = t->k, g = t->g;
@@ -153,8 +153,8 @@ CLONES void pool_curvature(const Problem *t, const double *p, const int64_t *at,
     for (int64_t a = 0; a < m; a++) out[a * m + a] += at[a] < g ? t->doubt[at[a]] : t->tie;
 }
 
-/* Solves the system of a symmetric matrix (m, m), rows `width` apart, whose lower half becomes its Cholesky root; a
-   direction in which nothing bends is left alone. */
+/* Solves the system of a symmetric matrix (m, m), rows `width` apart, whose lower half becomes its Cholesky root. A
+   direction without curvature does not move. */
 CLONES void solve_in_place(double *a, int64_t width, int64_t m, double *v) {
     for (int64_t i = 0; i < m; i++) {
         double *row = a + i * width;
@@ -173,8 +173,8 @@ CLONES void solve_in_place(double *a, int64_t width, int64_t m, double *v) {
     }
 }
 
-/* Newton's step in the coordinates `at` of the curvature (m, m): step (g + k) is 0 elsewhere. Weights at nothing that
-   would go below it are held there, and the others step again. `root` has room for as much as the curvature. */
+/* Newton's step in the coordinates `at` of the Hessian (m, m): step (g + k) is 0 in the others. Weights at zero that
+   would become negative are fixed there, and the others step again. `root` is a buffer as large as the Hessian. */
 static void newton_step(const double *curve, const int64_t *at, int64_t m, int64_t g, const double *slope,
                         const double *r, unsigned char *held, double *root, double *v, int64_t q, double *step) {
     memset(held, 0, m);
@@ -196,8 +196,8 @@ static void newton_step(const double *curve, const int64_t *at, int64_t m, int64
     }
 }
 
-/* The weights r ≥ 0 and offsets b with the least objective, from where they are; returns the log loss there, or NaN if
-   there is no memory. At most `rows` rows show how the objective bends. */
+/* The weights r ≥ 0 and offsets b that minimise the objective, from the given start; returns the log loss there, or NaN
+   if memory runs out. At most `rows` rows are used for the Hessian. */
 static double pool_fit(const Problem *t, double *r, double *b, int64_t steps, double tolerance, int64_t rows,
                        double least) {
     const int64_t n = t->n, k = t->k, g = t->g, q = g + k;

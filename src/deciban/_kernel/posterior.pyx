@@ -11,10 +11,10 @@ cdef enum:
 
 
 def normalise(double[:, ::1] log_joint, const double[::1] log_prior, double[::1] log_evidence, bint logs):
-    """Turn log-joints into posteriors in place (their logarithms with `logs`); write log p(x) if asked.
+    """Turn log-joints into posteriors in place (their logarithms with `logs`); write log p(x) if requested.
 
-    A row that is −∞ for every class (0/0) becomes the prior. Returns how many rows did so, and
-    the first row that holds a NaN or +∞ (−1 if none).
+    A row that is −∞ for every class (0/0) becomes the prior. Returns the number of such rows, and the first row that
+    holds a NaN or +∞ (−1 if none).
     """
     cdef Py_ssize_t n = log_joint.shape[0], k = log_joint.shape[1], start, rows, i, c, ties = 0, bad = -1
     cdef double total
@@ -58,7 +58,7 @@ def normalise(double[:, ::1] log_joint, const double[::1] log_prior, double[::1]
                     log_evidence[start + i] = top[i] + log(total)
                 if logs:
                     total = log(total)
-                    for c in range(k):  # in this order: a log-joint may be so deep that log(total) drowns in it
+                    for c in range(k):  # in this order: log(total) may be below the rounding of a log-joint
                         row[c] = (row[c] - top[i]) - total
                 else:
                     total = 1.0 / total
@@ -83,9 +83,9 @@ def add_table(double[:, ::1] out, const double[:, ::1] table, const int[::1] y):
 
 
 def best(const double[:, ::1] log_joint, const double[::1] log_prior, Py_ssize_t[::1] out):
-    """The class with the greatest log-joint, row by row; where all are −∞, the one with the greatest prior.
+    """The class with the greatest log-joint, row by row; if all are −∞, the one with the greatest prior.
 
-    Returns how many rows were so, and the first row that holds a NaN or +∞ (−1 if none).
+    Returns the number of such rows, and the first row that holds a NaN or +∞ (−1 if none).
     """
     cdef Py_ssize_t n = log_joint.shape[0], k = log_joint.shape[1], i, c, at, ties = 0, bad = -1, likeliest = 0
     cdef double top

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Laws with a full covariance: sums of 1, x − p and (x − p)(x − p)ᵀ by class, log-densities, exact leave-one-out.
+"""Gaussians with a full covariance: sums of 1, x − p and (x − p)(x − p)ᵀ by class, log-densities, exact leave-one-out.
 
 Differences from a pivot or a mean are taken first, in float64, and only then multiplied: nothing cancels far from zero.
-NaN goes through all of it and comes out as NaN; an infinite entry comes out as NaN or an infinity.
+A NaN entry gives NaN; an infinite entry gives NaN or an infinity.
 """
 from cython cimport floating
 from libc.math cimport isfinite, lgamma, log, log1p, sqrt, INFINITY, M_PI, NAN
@@ -49,17 +49,17 @@ cdef extern from "scatter_loops.h":
                       double*, Py_ssize_t*) noexcept nogil
 
 cdef enum:
-    HELD = 128             # rows a class holds back, at most: their products stay in registers meanwhile
-    HELD_FEW = 32          # where they would be fewer, classes take turns instead, a group at each pass over the rows
-    HELD_NUMBERS = 131072  # numbers held back in all (1 MB)
-    GATHERED = 128         # rows taken at a time through all classes, or copied from an array that is not contiguous
+    HELD = 128             # rows buffered per class, at most: their products stay in registers
+    HELD_FEW = 32          # with fewer, each pass over the rows serves only a group of classes
+    HELD_NUMBERS = 131072  # numbers buffered in all (1 MB)
+    GATHERED = 128         # rows processed at a time for all classes, or copied from an array that is not contiguous
     TILE = 48              # rows transposed at a time: whole blocks
-    SHIFTS = 16777216      # numbers a table of shifts between classes may hold
+    SHIFTS = 16777216      # largest table of shifts between classes
 
 cdef double LOG_2PI = 1.8378770664093453
 cdef double LOG_2 = 0.6931471805599453
-cdef double RESIDUE = 2.0 ** -30  # a weight this small beside what it was before a subtraction is rounding
-cdef double RATIO = 2.0 ** 15     # variances that change more than this when a row leaves are computed anew
+cdef double RESIDUE = 2.0 ** -30  # a weight this small relative to its value before a subtraction is rounding
+cdef double RATIO = 2.0 ** 15     # variances that change by more than this factor without a row are recomputed
 
 
 # ---------------------------------------------------------------- scatter
@@ -74,7 +74,7 @@ cdef void gather(const floating[:, :] X, Py_ssize_t start, Py_ssize_t rows, doub
 
 cdef void add_scatter(const floating[:, :] X, const int* codes, const double* weight, const char* shares,
                       Py_ssize_t down, Py_ssize_t across, Py_ssize_t k, Scatter* s, double* tile) noexcept nogil:
-    """All rows into all classes, as many classes at each pass as may hold rows back. Without `codes`, by `shares`."""
+    """Adds all rows to all classes, for as many classes per pass as fit in the buffers. Without `codes`, by `shares`."""
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], block, start, rows, group = s.classes
     cdef Py_ssize_t stride = X.strides[0] // <Py_ssize_t> sizeof(floating)
     cdef const double* weights
@@ -111,9 +111,9 @@ cdef void add_scatter(const floating[:, :] X, const int* codes, const double* we
 cdef int scatter(const floating[:, :] X, const int* codes, const double* weight, const char* shares,
                  Py_ssize_t down, Py_ssize_t across, const double[:, ::1] pivot, double[:, ::1] one,
                  double[:, ::1] x, double[:, :, ::1] xy) except -1:
-    """Make room for the rows held back, and add."""
+    """Allocate the buffers, and add."""
     cdef Py_ssize_t d = X.shape[1], k = x.shape[0]
-    # Whether rows lie in memory as they are wanted: contiguous, and whole numbers apart.
+    # Whether rows can be used as they are in memory: contiguous, and a whole number of entries apart.
     cdef bint direct = X.strides[1] == sizeof(floating) and X.strides[0] % sizeof(floating) == 0
     cdef bint weighted = codes == NULL or weight != NULL
     cdef Scatter s
@@ -125,7 +125,7 @@ cdef int scatter(const floating[:, :] X, const int* codes, const double* weight,
     s.panels = (d + LANES - 1) // LANES
     s.classes = min(k, max(1, HELD_NUMBERS // (HELD_FEW * LANES * s.panels)))
     s.depth = min(<Py_ssize_t> HELD, max(8, HELD_NUMBERS // (LANES * s.panels * s.classes) // LANES * LANES))
-    s.step = s.depth * LANES + 8  # a cache line more than a power of two: panels fall on different sets of the cache
+    s.step = s.depth * LANES + 8  # a cache line more than a power of two, so that panels use different sets of the cache
     s.pivot = &pivot[0, 0]
     s.one = &one[0, 0]
     s.x = &x[0, 0]
@@ -158,9 +158,9 @@ cdef int scatter(const floating[:, :] X, const int* codes, const double* weight,
 
 def class_scatter(const floating[:, :] X, const int[::1] codes, const double[::1] weight, const double[:, ::1] pivot,
                   double[:, ::1] one, double[:, ::1] x, double[:, :, ::1] xy):
-    """Add w·(1, x − p, (x − p)(x − p)ᵀ) of every row to its class: hard labels; those outside 0..K−1 are passed over.
+    """Add w·(1, x − p, (x − p)(x − p)ᵀ) of every row to its class: hard labels; those outside 0..K−1 are skipped.
 
-    `xy` comes in symmetric and stays so: the upper triangle is added to and copied to the lower one.
+    `xy` is symmetric and stays so: the upper triangle is added to and copied to the lower one.
     """
     if X.shape[0] == 0:
         return
@@ -178,7 +178,7 @@ def soft_scatter(const floating[:, :] X, const double[:, :] shares, const double
 # ---------------------------------------------------------------- densities
 
 cdef void transpose(const floating[:, :] X, Py_ssize_t start, Py_ssize_t rows, double* tile) noexcept nogil:
-    """Rows start.. in groups of four: tile[g, j, r] = X[start + 4g + r, j]; idle places repeat the last row."""
+    """Rows start.. in groups of four: tile[g, j, r] = X[start + 4g + r, j]; unused places repeat the last row."""
     if floating is double:
         transpose_rows(<const char*> &X[start, 0], X.strides[0], X.strides[1], rows, X.shape[1], tile)
     else:
@@ -312,7 +312,7 @@ def project(const floating[:, :] X, const double[::1] mean, const double[:, ::1]
 
 # ---------------------------------------------------------------- leave-one-out
 
-cdef struct Law:
+cdef struct ClassCovariance:
     # A class's covariance D = ((1 − g)·spread + g·trace/d)/B in its eigenbasis, with all rows.
     const double* basis       # packed; for g = 0 scaled by 1/√spread, so that D is 1/B
     const double* spread      # eigenvalues of the scatter, zeros past d
@@ -336,29 +336,29 @@ cdef struct Left:
 
 
 cdef struct Rows:
-    # A tile of rows about to leave.
-    Py_ssize_t own[TILE]  # class, −1 where there is none
+    # A tile of rows to leave out.
+    Py_ssize_t own[TILE]  # class, or −1
     double weight[TILE]
-    double share[TILE]    # a = w·n/(n − w): W − a·uuᵀ is left, u = x − mean
-    double factor[TILE]   # n/(n − w): how much farther from the mean the row is once it has left
+    double share[TILE]    # a = w·n/(n − w): what is left is W − a·uuᵀ, u = x − mean
+    double factor[TILE]   # n/(n − w): how much farther from the mean the row is once it is left out
 
 
 cdef struct Plan:
     Py_ssize_t d, padded, k, present
-    double tie, g, b, total  # b: rows a mean costs
-    Law* laws
+    double tie, g, b, total  # b: degrees of freedom that a mean costs
+    ClassCovariance* covariances
     Rows rows
     bint student     # whether means and covariances are integrated out
     double* B        # denominators without a row of weight `out_of`: (k) of other classes, (k) of its own
     double* log_B
-    double* apart    # (2k) likewise, for Student-t: ν(1 + 1/n), (ν + d)/2, and the log-density at the mean but for |Σ|
+    double* apart    # (2k) likewise, for Student-t: ν(1 + 1/n), (ν + d)/2, and the log-density at the mean without |Σ|
     double* power
     double* height
     double out_of
     double* tile     # (TILE, d) rows, in groups of four
     double* centred  # (TILE, d)
     double* z        # (TILE, padded) their coordinates
-    double* v        # (TILE, padded) u in the same coordinates, where no table of shifts is kept
+    double* v        # (TILE, padded) u in the same coordinates, if no table of shifts is kept
     double* moved    # (padded) u of one row
     double* inverse  # (padded)
     double* h        # (padded)
@@ -378,32 +378,32 @@ cdef void displace(const double* packed, Py_ssize_t d, Py_ssize_t padded, const 
 
 cdef void prepare(Plan* p, Py_ssize_t c, double n, const double* spread, const double* basis, double* packed,
                   double* spreads, double* reciprocal) noexcept nogil:
-    """The law of class c with all rows; its basis is packed unless another class's is shared."""
-    cdef Law* law = &p.laws[c]
+    """The covariance of class c with all rows; its basis is packed unless it shares that of another class."""
+    cdef ClassCovariance* covariance = &p.covariances[c]
     cdef Py_ssize_t j
     cdef double D
-    law.spread = spreads
-    law.reciprocal = reciprocal
-    law.basis = packed
-    law.weight = (1.0 - p.tie) * (n - p.b) + p.tie * (p.total - p.b * p.present)
-    law.sound = law.weight > 0.0
-    law.trace = 0.0
-    law.log_det = 0.0
-    law.least = INFINITY
-    law.most = -INFINITY
+    covariance.spread = spreads
+    covariance.reciprocal = reciprocal
+    covariance.basis = packed
+    covariance.weight = (1.0 - p.tie) * (n - p.b) + p.tie * (p.total - p.b * p.present)
+    covariance.sound = covariance.weight > 0.0
+    covariance.trace = 0.0
+    covariance.log_det = 0.0
+    covariance.least = INFINITY
+    covariance.most = -INFINITY
     for j in range(p.d):
         spreads[j] = spread[j]
-        law.trace += spread[j]
-        law.least = min(law.least, spread[j])
-        law.most = max(law.most, spread[j])
-    law.level = p.g * law.trace / (law.weight * p.d)
+        covariance.trace += spread[j]
+        covariance.least = min(covariance.least, spread[j])
+        covariance.most = max(covariance.most, spread[j])
+    covariance.level = p.g * covariance.trace / (covariance.weight * p.d)
     for j in range(p.d):
-        D = spreads[j] if p.g == 0.0 else (1.0 - p.g) / law.weight * spreads[j] + law.level
-        law.sound &= D > 0.0 and isfinite(D)
+        D = spreads[j] if p.g == 0.0 else (1.0 - p.g) / covariance.weight * spreads[j] + covariance.level
+        covariance.sound &= D > 0.0 and isfinite(D)
         reciprocal[j] = 1.0 / D
-        law.log_det += log(D) if D > 0.0 else 0.0
+        covariance.log_det += log(D) if D > 0.0 else 0.0
     for j in range(p.d, p.padded):
-        reciprocal[j] = 1.0 / law.level
+        reciprocal[j] = 1.0 / covariance.level
     if p.g == 0.0:
         for j in range(p.d):
             p.moved[j] = sqrt(reciprocal[j])
@@ -415,7 +415,7 @@ cdef void prepare(Plan* p, Py_ssize_t c, double n, const double* spread, const d
 
 
 cdef void denominators(Plan* p, const double[::1] n, double w) noexcept nogil:
-    """B and its logarithm when a row of weight w has left: kept for the next row, whose weight is often the same."""
+    """B and its logarithm without a row of weight w: kept for the next row, which often has the same weight."""
     cdef Py_ssize_t c
     cdef double pooled = p.tie * (p.total - w - p.b * p.present), left, dof
     if w == p.out_of:
@@ -437,7 +437,7 @@ cdef void denominators(Plan* p, const double[::1] n, double w) noexcept nogil:
 
 
 cdef inline double density(const Plan* p, Py_ssize_t side, double log_det, double q) noexcept nogil:
-    """The log-density at a squared distance q; `side` is c, or k + c where the row was one of the class's own."""
+    """The log-density at a squared distance q; `side` is c, or k + c if the row is of that class."""
     if p.student:
         return p.height[side] - 0.5 * log_det - p.power[side] * log1p(q / p.apart[side])
     return -0.5 * (p.d * LOG_2PI + log_det + q)
@@ -445,53 +445,54 @@ cdef inline double density(const Plan* p, Py_ssize_t side, double log_det, doubl
 
 cdef bint remove(const Plan* p, Py_ssize_t c, bint own, double beta, const double* v, double length,
                  Left* left) noexcept nogil:
-    """Σ' = ((1 − g)(M − β vvᵀ) + g·trace(M − β vvᵀ)/d)/B', v of squared length `length`; whether it can be trusted."""
-    cdef const Law* law = &p.laws[c]
+    """Σ' = ((1 − g)(M − β vvᵀ) + g·trace(M − β vvᵀ)/d)/B', v of squared length `length`; returns whether it is accurate."""
+    cdef const ClassCovariance* covariance = &p.covariances[c]
     cdef double B = p.B[p.k + c if own else c], alpha, tau, mantissa
     cdef Py_ssize_t twos
-    if not (law.sound and B > 0.0):
+    if not (covariance.sound and B > 0.0):
         return False
     left.scale = 1.0
     if beta == 0.0:  # then B' = B too: nothing changes
-        left.inverse = law.reciprocal
+        left.inverse = covariance.reciprocal
         left.h = p.zeros
         left.R = 0.0
         left.rest = 1.0
         left.gain = 0.0
-        left.log_det = law.log_det
+        left.log_det = covariance.log_det
         if p.g == 0.0:
             left.scale = B
             left.log_det -= p.d * p.log_B[p.k + c if own else c]
         return True
     if p.g == 0.0:
-        left.inverse = law.reciprocal
+        left.inverse = covariance.reciprocal
         left.h = v
         left.R = length
         left.rest = 1.0 - beta * length
         left.gain = beta / left.rest
         left.scale = B
-        left.log_det = law.log_det - p.d * p.log_B[p.k + c if own else c] + log(left.rest)
+        left.log_det = covariance.log_det - p.d * p.log_B[p.k + c if own else c] + log(left.rest)
         return left.rest > 1e-6
     alpha = (1.0 - p.g) / B
-    tau = p.g * (law.trace - beta * length) / (B * p.d)
+    tau = p.g * (covariance.trace - beta * length) / (B * p.d)
     # Every D'/D lies between B/B' and the ratio of the levels.
-    if not (law.weight < RATIO * B and B < RATIO * law.weight and tau < RATIO * law.level and law.level < RATIO * tau):
+    if not (covariance.weight < RATIO * B and B < RATIO * covariance.weight
+            and tau < RATIO * covariance.level and covariance.level < RATIO * tau):
         return False
-    if not (alpha * law.least + tau > 0.0 and isfinite(alpha * law.most + tau)):
+    if not (alpha * covariance.least + tau > 0.0 and isfinite(alpha * covariance.most + tau)):
         return False
-    left.R = shrink_row(v, law.spread, law.reciprocal, alpha, tau, p.padded, p.inverse, p.h, &mantissa, &twos)
+    left.R = shrink_row(v, covariance.spread, covariance.reciprocal, alpha, tau, p.padded, p.inverse, p.h, &mantissa, &twos)
     for _ in range(p.d, p.padded):
-        mantissa *= law.level / tau  # places past d have counted as variances of tau
+        mantissa *= covariance.level / tau  # places past d were counted as variances of tau
     left.inverse = p.inverse
     left.h = p.h
     left.rest = 1.0 - alpha * beta * left.R
     left.gain = alpha * beta / left.rest
-    left.log_det = law.log_det + log(mantissa * left.rest) + LOG_2 * twos
+    left.log_det = covariance.log_det + log(mantissa * left.rest) + LOG_2 * twos
     return left.rest > 1e-6
 
 
 cdef double leave(const Plan* p, Py_ssize_t c, const Left* left, const double* e, const double* shift) noexcept nogil:
-    """The log-density of z = e + shift, with Σ'⁻¹ by Sherman and Morrison's formula."""
+    """The log-density of z = e + shift, with Σ'⁻¹ by the Sherman–Morrison formula."""
     cdef double P, Q
     quadratic_row(e, shift, left.inverse, left.h, p.padded, &P, &Q)
     return density(p, c, left.log_det, left.scale * (P + left.gain * Q * Q))
@@ -504,13 +505,13 @@ cdef double leave_own(const Plan* p, Py_ssize_t c, const Left* left, double fact
 
 cdef void leave_shared(Plan* p, const double[::1] n, Py_ssize_t start, Py_ssize_t rows, const double* centre,
                        double[:, ::1] out, unsigned char[::1] slow) noexcept nogil:
-    """One scatter for all classes: a row changes them all alike."""
+    """One scatter for all classes: a row changes them all in the same way."""
     cdef Py_ssize_t r, c, own
     cdef double length
     cdef const double* e
     cdef Left left
     centre_rows(p.tile, centre, (rows + LANES - 1) // LANES, p.d, p.centred)
-    project_rows(p.centred, rows, p.laws[0].basis, p.d, p.padded, p.z, p.padded)
+    project_rows(p.centred, rows, p.covariances[0].basis, p.d, p.padded, p.z, p.padded)
     for r in range(rows):
         own = p.rows.own[r]
         if slow[start + r]:
@@ -533,7 +534,7 @@ cdef void leave_shared(Plan* p, const double[::1] n, Py_ssize_t start, Py_ssize_
 
 cdef void leave_each(Plan* p, const double[::1] n, const double[:, ::1] mean, Py_ssize_t start, Py_ssize_t rows,
                      double[:, ::1] out, unsigned char[::1] slow) noexcept nogil:
-    """A scatter for each class: a row changes its own, and others by as much as they are tied."""
+    """A scatter for each class: a row changes its own, and others in proportion to the tie."""
     cdef Py_ssize_t groups = (rows + LANES - 1) // LANES, r, c, j, own
     cdef double length, beta
     cdef const double* z
@@ -543,7 +544,7 @@ cdef void leave_each(Plan* p, const double[::1] n, const double[:, ::1] mean, Py
         if not n[c] > 0.0:
             continue
         centre_rows(p.tile, &mean[c, 0], groups, p.d, p.centred)
-        project_rows(p.centred, rows, p.laws[c].basis, p.d, p.padded, p.z, p.padded)
+        project_rows(p.centred, rows, p.covariances[c].basis, p.d, p.padded, p.z, p.padded)
         if p.v != NULL:  # u itself, in this class's coordinates
             for r in range(rows):
                 own = max(p.rows.own[r], 0)
@@ -551,7 +552,7 @@ cdef void leave_each(Plan* p, const double[::1] n, const double[:, ::1] mean, Py
                     p.centred[(r // LANES * p.d + j) * LANES + r % LANES] = (
                         p.tile[(r // LANES * p.d + j) * LANES + r % LANES] - mean[own, j]
                     )
-            project_rows(p.centred, rows, p.laws[c].basis, p.d, p.padded, p.v, p.padded)
+            project_rows(p.centred, rows, p.covariances[c].basis, p.d, p.padded, p.v, p.padded)
         for r in range(rows):
             own = p.rows.own[r]
             if slow[start + r]:
@@ -582,20 +583,20 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                   const double[:, ::1] mean, const double[:, :, ::1] basis, const double[:, ::1] spread,
                   double tie, double sphere, bint unbiased, bint student, double[:, ::1] out,
                   unsigned char[::1] slow):
-    """out[i, c] = log N(x_i | c) under what is left of the statistics when row i is taken out of them.
+    """out[i, c] = log N(x_i | c) under the statistics without row i.
 
     Scatters W_c of weight n_c are tied, M_c = (1 − tie)·W_c + tie·ΣW, divided by
     B_c = (1 − tie)(n_c − b) + tie(N − b·K), b = 1 if `unbiased`, and shrunk towards a sphere,
     Σ_c = (1 − g)·M_c/B_c + g·trace(M_c)/(B_c·d)·I, g = `sphere`.
-    `basis` and `spread` are the eigenvectors (rows) and eigenvalues of M_c: one for all where tie = 1. A row is a
+    `basis` and `spread` are the eigenvectors (rows) and eigenvalues of M_c: one for all if tie = 1. A row is a
     change of rank one, M_c − β uuᵀ. With `student`, the density is Student's with ν = (1 − tie)·n_c + tie·N degrees of
-    freedom and the scale Σ_c(1 + 1/n_c). Rows where that cannot be trusted come out as NaN, with slow[i] = 1. Classes of
-    no weight get −∞; rows without a class leave nothing and meet the statistics as they are.
+    freedom and the scale Σ_c(1 + 1/n_c). Rows for which that is inaccurate become NaN, with slow[i] = 1. Classes of
+    no weight get −∞; rows without a class are scored with the full statistics.
     """
     cdef Py_ssize_t d = X.shape[1], k = mean.shape[0], m = basis.shape[0], padded = (d + LANES - 1) // LANES * LANES
     cdef Py_ssize_t block, start, rows, c, i, r, tables = 0
     cdef bint shared = m == 1 and tie == 1.0
-    cdef bint moving = not shared and 0.0 < tie < 1.0  # other classes see a row leave, each in its own basis
+    cdef bint moving = not shared and 0.0 < tie < 1.0  # a row changes other classes too, each in its own basis
     cdef bint tabled = moving and k * k * padded <= SHIFTS
     cdef double* room
     cdef double* packed
@@ -609,10 +610,10 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
         tables = k if shared else k * k
     room = <double*> calloc(m * padded * d + (2 * k + tables + 4 + 2 * TILE) * padded + (2 * TILE + 1) * d + 10 * k,
                             sizeof(double))
-    p.laws = <Law*> malloc(k * sizeof(Law))
-    if room == NULL or p.laws == NULL:
+    p.covariances = <ClassCovariance*> malloc(k * sizeof(ClassCovariance))
+    if room == NULL or p.covariances == NULL:
         free(room)
-        free(p.laws)
+        free(p.covariances)
         raise MemoryError()
     p.d = d
     p.padded = padded
@@ -691,4 +692,4 @@ def leave_one_out(const floating[:, :] X, const int[::1] y, const double[::1] we
                     for c in range(k):
                         out[r, c] = NAN
     free(room)
-    free(p.laws)
+    free(p.covariances)

@@ -10,14 +10,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/* A copy of each loop for processors that multiply and add at once. */
+/* A copy of each loop for processors with fused multiply-add. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
 #define FUSED __attribute__((target_clones("fma", "default")))
 #else
 #define FUSED
 #endif
 
-/* `lanes` are LANES numbers side by side; one where a compiler knows no vectors, and all below is plain C. */
+/* `lanes` are LANES numbers side by side; one if the compiler has no vectors: then all below is plain C. */
 #if defined(__GNUC__)
 #define INLINE static inline __attribute__((always_inline))
 #define LANES 4
@@ -50,7 +50,7 @@ INLINE void product(const int wide, const double *a, const double *b, ptrdiff_t 
     ptrdiff_t t = 0;
     for (int r = 0; r < LANES; r++)
         for (int q = 0; q < WIDE; q++) s[r][q] = ZERO;
-    if (wide == 1) { /* so few sums would wait for each other: two of each */
+    if (wide == 1) { /* so few sums would wait for each other: use two of each */
         for (; t + 2 <= length; t += 2) {
             const lanes v = FROM(b + t * LANES), u = FROM(b + t * LANES + LANES);
             for (int r = 0; r < LANES; r++) {
@@ -70,26 +70,26 @@ INLINE void product(const int wide, const double *a, const double *b, ptrdiff_t 
         for (int q = 0; q < wide; q++) AT(out + r * BLOCK + q * LANES) = s[r][q];
 }
 
-/* How many panels the next product takes, of those that are left: three, or two and two where three leave one. */
+/* How many of the remaining panels the next product takes: three, or two and two if three would leave one. */
 INLINE int panels_next(ptrdiff_t left) { return left == 1 ? 1 : left == 2 || left == 4 ? 2 : 3; }
 
 /* ---- scatter ---- */
 
-/* Rows on their way into the sums of classes first .. first + classes - 1. */
+/* Rows to be added to the sums of classes first .. first + classes - 1. */
 typedef struct {
-    ptrdiff_t d, panels, depth, step; /* depth: rows a class holds back; step: numbers from one panel to the next */
+    ptrdiff_t d, panels, depth, step; /* depth: rows buffered per class; step: numbers from one panel to the next */
     ptrdiff_t first, classes;
-    ptrdiff_t *held;      /* (classes) rows held back now */
+    ptrdiff_t *held;      /* (classes) rows buffered now */
     double *rows;         /* (classes, panels, step) those rows, about the pivot */
     double *weight;       /* (classes, depth) their weights, or NULL: all are 1 */
-    double *weighted;     /* (WIDE, step) room for weighted columns */
+    double *weighted;     /* (WIDE, step) buffer for weighted columns */
     unsigned char *moved; /* (classes) whether a class has received anything */
     const double *pivot;
     double *one, *x, *xy;
-    const char *ahead, *end; /* what is next to be fetched of the rows' memory, and where that ends */
+    const char *ahead, *end; /* the next part of the rows' memory to prefetch, and where it ends */
 } Scatter;
 
-/* Memory is idle while products are computed: fetch meanwhile the rows that come next, some lines with each product. */
+/* Memory is idle while products are computed: prefetch the next rows, some lines with each product. */
 typedef struct {
     const char *next, *stop;
     ptrdiff_t bytes; /* with each product */
@@ -121,7 +121,7 @@ INLINE void add_strip(const Scatter *s, const int wide, ptrdiff_t p, const doubl
     double out[LANES * BLOCK];
     for (int q = 0; q < wide; q++) {
         const double *v = right + q * step;
-        lanes a = ZERO, b = ZERO, c = ZERO, e = ZERO; /* four rows side by side: none waits for another */
+        lanes a = ZERO, b = ZERO, c = ZERO, e = ZERO; /* four rows side by side, which do not wait for each other */
         ptrdiff_t t = 0;
         for (; t + 4 <= length; t += 4, v += 4 * LANES)
             a += FROM(v), b += FROM(v + LANES), c += FROM(v + 2 * LANES), e += FROM(v + 3 * LANES);
@@ -134,7 +134,7 @@ INLINE void add_strip(const Scatter *s, const int wide, ptrdiff_t p, const doubl
         product(wide, rows + i * step, right, step, length, out);
         add_block(out, xy + i * LANES * d + p * LANES, d, LANES, d - p * LANES, wide);
     }
-    for (int e = 0; e < wide; e++) { /* on the diagonal: only what lies on it or to its right */
+    for (int e = 0; e < wide; e++) { /* on the diagonal: only entries on it or to its right */
         const ptrdiff_t at = (p + e) * LANES;
         const double *own = rows + (p + e) * step;
         fetch_ahead(ahead);
@@ -151,10 +151,10 @@ INLINE void add_strip(const Scatter *s, const int wide, ptrdiff_t p, const doubl
     }
 }
 
-/* Add the rows a class holds back to its sums; of xy, the upper triangle (and what of the lower one shares a block).
- * `next` is the row that will be read next, or NULL. */
+/* Adds the buffered rows of a class to its sums; of xy, the upper triangle (and the entries of the lower one in the same
+ * blocks). `next` is the row that will be read next, or NULL. */
 FUSED static void scatter_flush(Scatter *s, ptrdiff_t c, const char *next, ptrdiff_t row_bytes) {
-    enum { FAR = 1 << 17 }; /* bytes: what is fetched farther ahead would not stay in the cache */
+    enum { FAR = 1 << 17 }; /* bytes: what is prefetched farther ahead would not stay in the cache */
     const ptrdiff_t length = s->held[c], d = s->d, step = s->step, class = s->first + c;
     const double *rows = s->rows + c * s->panels * step;
     double *x = s->x + class * d, *xy = s->xy + class * d * d;
@@ -227,7 +227,7 @@ static void scatter_finish(Scatter *s) {
     }                                                                                                                  \
     FUSED static void CODES(Scatter *s, const NUMBER *rows, ptrdiff_t stride, ptrdiff_t n, const int *codes,           \
                             const double *weight) {                                                                    \
-        const Scatter own = *s; /* a copy that nothing else writes to stays in registers */                            \
+        const Scatter own = *s; /* a copy that is not written to elsewhere stays in registers */                            \
         for (ptrdiff_t i = 0; i < n; i++) {                                                                            \
             const ptrdiff_t c = codes[i] - own.first;                                                                  \
             if (c < 0 || c >= own.classes || (weight && weight[i] == 0.0)) continue;                                   \
@@ -269,7 +269,7 @@ DEFINE_SCATTER(float, FROM_SINGLE, hold_row_single, scatter_codes_single, scatte
 
 /* ---- rows times matrices ---- */
 
-/* Four rows side by side: to[j][r] = row_r[j]. Where fewer are left, the last one is repeated. */
+/* Four rows side by side: to[j][r] = row_r[j]. If fewer are left, the last one is repeated. */
 #define DEFINE_TRANSPOSE(NAME, NUMBER)                                                                                 \
     FUSED static void NAME(const char *rows, ptrdiff_t down, ptrdiff_t across, ptrdiff_t n, ptrdiff_t d,               \
                            double *restrict to) {                                                                      \
@@ -387,7 +387,7 @@ FUSED static void quadratic_row(const double *restrict e, const double *restrict
 }
 
 /* The covariance in its eigenbasis, D = alpha spread + tau: inverse = 1/D, h = v/D, and R = sum v^2/D, returned.
- * The product of the ratios D/D0 goes out as mantissa * 2^twos; they lie within 2^15 of 1 (the caller has looked), so
+ * The product of the ratios D/D0 is mantissa * 2^twos; they are within a factor 2^15 of 1 (the caller checks), so
  * 64 of them cannot overflow. reciprocal = 1/D0. */
 FUSED static double shrink_row(const double *restrict v, const double *restrict spread,
                                const double *restrict reciprocal, double alpha, double tau, ptrdiff_t padded,

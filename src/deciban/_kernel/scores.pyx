@@ -79,11 +79,11 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
                           const double[::1] strength, const double[:, ::1] total, double faint,
                           const double[::1] weights, const Py_ssize_t[::1] place, double[:, ::1] out,
                           double[:, :, ::1] each):
-    """What columns of codes say of rows of classes y that were learned, each without it, about the mean over the classes.
+    """The evidence of columns of codes about learned rows of classes y, each without itself, less its mean over the classes.
 
-    `counts` (cells, k) are those of values in each class, spread as the column's law has it, `back` (cells,) those in
-    all classes, `own` how much of a row's weight stays in its own cell, `total` (d, k) how much each class has.
-    Column j adds weights[j] times what it says to out (n, k), and if place[j] ≥ 0 it is each[:, place[j]].
+    `counts` (cells, k) are the smoothed counts of values in each class, `back` (cells,) those in
+    all classes, `own` the share of a row's weight that stays in its own cell, `total` (d, k) the weight of each class.
+    Column j adds weights[j] times its evidence to out (n, k), and if place[j] ≥ 0 it is also stored in each[:, place[j]].
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell
     cdef double s, gone, rest, sum_, mean, less, prior
@@ -107,7 +107,7 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
                 gone = taken[i] * own[cell]
                 rest = back[cell] - gone if back[cell] > gone else 0.0
                 less = all_[j] - taken[i]
-                if rest <= faint * less:  # nobody else has the value, and no neighbour is near
+                if rest <= faint * less:  # no other row has the value, or one close to it
                     continue
                 prior = s * rest / less
                 mean = 0.0
@@ -132,10 +132,10 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
 def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,
                  const double[::1] weight, const double[:, ::1] counts, const double[:, ::1] prior,
                  const double[:, ::1] once, double residue, double[::1] out):
-    """out[i] += Σ_e v_e · log(counts[y_i, e] − w_i·v_e + prior[y_i, e]): what row i says of itself once it is gone.
+    """out[i] += Σ_e v_e · log(counts[y_i, e] − w_i·v_e + prior[y_i, e]): the score of row i under its own class without it.
 
-    `once` holds that logarithm for v = w = 1, which most words of most documents are. What is left of a count by
-    rounding alone (within `residue` of it) is nothing.
+    `once` holds that logarithm for v = w = 1, as for most words of most documents. What is left of a count by
+    rounding alone (within `residue` of it) counts as zero.
     """
     cdef Py_ssize_t n = indptr.shape[0] - 1, i, e
     cdef int c
@@ -174,7 +174,7 @@ def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] in
         raise MemoryError()
     with nogil:
         i = 0
-        while i < n:  # as many rows as the buffer holds, but at least one
+        while i < n:  # as many rows as fit in the buffer, but at least one
             start = indptr[i]
             stop = i + 1
             while stop < n and indptr[stop + 1] - start <= room:

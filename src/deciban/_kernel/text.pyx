@@ -1,10 +1,10 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Text to numbers: tokens, sets of distinct strings, pairs of numbers.
 
-A *stream* is the items of some documents, one document after the other: `ids` (int32), where −1 is an item that a fixed
-set does not know, and `indptr` (int64) with one entry more than there are documents. All that takes time runs without
-the lock of the interpreter, in one thread; threads are the callers'. Several may read a set at once; while one changes it
-nobody else gets in.
+A *stream* is the items of some documents, one document after another: `ids` (int32), where −1 is an item that a fixed
+set does not contain, and `indptr` (int64) with one entry more than there are documents. All loops run without the GIL,
+in one thread; callers run them in threads. Several threads may read a set at once; while one changes it, no other may
+use it.
 """
 import os
 
@@ -129,19 +129,19 @@ cdef extern from "text_loops.h":
     int join_pairs(WordSet*, const WordSet*, const PairSet*, const WordSet*, const uint8_t*, int64_t) noexcept nogil
 
 cdef enum:
-    MOST = 0x7FFFFFFF  # items a set may hold, characters a length may ask for
+    MOST = 0x7FFFFFFF  # most items of a set, largest length in characters
 
 cdef dict RULES = {"words": RULE_WORDS, "punctuation": RULE_PUNCTUATION, "spaces": RULE_SPACES,
                    "scripts": RULE_SCRIPTS, "script words": RULE_SCRIPT_WORDS}
 
 
 cdef void start() except *:
-    """Secrets of this process, and what kind each character is."""
+    """Secrets of this process, and the kind of each character."""
     cdef bytes drawn = os.urandom(32)
     cdef int i
     memcpy(secret, PyBytes_AS_STRING(drawn), 32)
     for i in range(4):
-        secret[i] |= 1  # they are multiplied with: never zero
+        secret[i] |= 1  # factors: never zero
     fill_characters()
     fill_steps()
 
@@ -152,7 +152,7 @@ cdef bint normal_forms_filled = False
 
 
 cdef int fill_normal_forms() except -1:
-    """What NFKC makes of each character of the basic plane, if it can be replaced by itself."""
+    """The NFKC of each character of the basic plane, if it can be replaced independently."""
     global normal_forms_filled
     import unicodedata
 
@@ -160,7 +160,7 @@ cdef int fill_normal_forms() except -1:
     cdef str old, new, parts
     if normal_forms_filled:
         return 0
-    awkward = set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))  # jamo, which go together by rule
+    awkward = set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))  # jamo, which are composed by rule
     for c in range(0x10000):
         normal_forms[c] = c
         if c < 0xA0 or 0x3400 <= c < 0xA000 or 0xAC00 <= c < 0xF900:
@@ -171,7 +171,7 @@ cdef int fill_normal_forms() except -1:
             normal_classes[c] = unicodedata.combining(old)
             parts = unicodedata.decomposition(old)
             if parts and not parts.startswith("<"):
-                awkward.add(int(parts.split()[1], 16))  # what comes before it may become one with it
+                awkward.add(int(parts.split()[1], 16))  # it may be composed with the character before it
         elif len(new) == 1 and ord(new) < 0x10000 and not unicodedata.combining(new) and new not in "\u0130\u03a3":
             normal_forms[c], normal_classes[c] = ord(new), IS_REPLACED
         else:
@@ -206,7 +206,7 @@ cdef object array_of(void* data, int64_t count, object dtype):
     block.size = count * dtype.itemsize
     if not count:
         return np.empty(0, dtype)
-    fitted = realloc(data, block.size)  # it is too large by what was thought to come
+    fitted = realloc(data, block.size)  # it is larger than needed: the size was estimated
     if fitted != NULL:
         block.data = fitted
     return np.frombuffer(block, dtype)
@@ -218,15 +218,15 @@ cdef object UINT8 = np.dtype(np.uint8)
 
 
 cdef int64_t check(int64_t code, str numbers="a number lies outside the set") except -9:
-    """Raises what a failure in C means."""
+    """Raises the error for a failure in C."""
     if code == NO_MEMORY:
-        raise MemoryError("there is not enough memory for this text")
+        raise MemoryError("not enough memory for this text")
     if code == TOO_MANY:
-        raise OverflowError(f"a set or a document holds {MOST:,} items at most")
+        raise OverflowError(f"a set or a document can hold at most {MOST:,} items")
     if code == BAD_NUMBER:
         raise IndexError(numbers)
     if code == REPEATED:
-        raise ValueError("a string or a pair is there twice")
+        raise ValueError("a string or a pair occurs twice")
     return code
 
 
@@ -245,7 +245,7 @@ cdef int check_indptr(const int64_t[::1] indptr, int64_t size, str name) except 
 
 cdef int check_range(Py_ssize_t start, Py_ssize_t stop, Py_ssize_t size) except -1:
     if not 0 <= start <= stop <= size:
-        raise ValueError(f"documents {start} to {stop} are asked for, and there are {size}")
+        raise ValueError(f"documents {start} to {stop} were requested, but there are {size}")
     return 0
 
 
@@ -263,7 +263,7 @@ cdef Rule rule_of(str rule, int64_t shortest, int64_t longest) except *:
 
 cdef int check_lengths(int64_t low, int64_t high) except -1:
     if not 1 <= low <= high:
-        raise ValueError(f"runs of {low} to {high} characters are asked for; there must be one at least")
+        raise ValueError(f"runs of {low} to {high} characters were requested; they must have at least one")
     return 0
 
 
@@ -274,10 +274,10 @@ cdef const int32_t* first32(const int32_t[::1] view) noexcept nogil:
 cdef class Documents:
     """Texts as the kernel reads them: where each one's characters are, without copying them."""
     cdef Text* texts     # as they are read
-    cdef Text* sources   # as they were given: the same, unless some had to be replaced beforehand
+    cdef Text* sources   # as given: the same, unless some had to be replaced before reading
     cdef Py_ssize_t count
     cdef readonly bint lower
-    cdef object held     # what keeps the characters where they are
+    cdef object held     # keeps the characters alive
     cdef list replaced
     cdef bint in_normal_form
     cdef Py_buffer buffer
@@ -288,9 +288,9 @@ cdef class Documents:
 
     def __init__(self, texts, bint lower=True):
         if self.texts != NULL:
-            raise TypeError("documents do not change")
+            raise TypeError("documents cannot be changed")
         if isinstance(texts, (str, bytes)):
-            raise TypeError("one text is given where many are meant: put it into a list")
+            raise TypeError("got one text instead of several: put it into a list")
         cdef tuple held = tuple(texts)
         cdef Py_ssize_t i
         cdef object text
@@ -309,7 +309,7 @@ cdef class Documents:
 
     @classmethod
     def from_buffer(cls, data, offsets, bint lower=True):
-        """UTF-8 that lies in one piece: document i is data[offsets[i]:offsets[i + 1]]."""
+        """UTF-8 in one buffer: document i is data[offsets[i]:offsets[i + 1]]."""
         cdef Documents self = cls.__new__(cls)
         cdef const int64_t[::1] at
         cdef Py_ssize_t i
@@ -327,11 +327,11 @@ cdef class Documents:
         return self
 
     cdef int prepare(self, bint lower) except -1:
-        """Checks what is bytes, and lower-cases what cannot be lower-cased while it is read."""
+        """Checks bytes, and lower-cases texts that cannot be lower-cased while they are read."""
         cdef uint8_t* contextual = <uint8_t*> calloc(self.count + 1, 1)
         cdef Py_ssize_t i, bad = -1
         if contextual == NULL:
-            raise MemoryError("there is not enough memory for these documents")
+            raise MemoryError("not enough memory for these documents")
         self.lower = lower
         try:
             with nogil:
@@ -352,13 +352,13 @@ cdef class Documents:
     cdef int reserve(self, Py_ssize_t count) except -1:
         self.texts = <Text*> calloc(count + 1, sizeof(Text))
         if self.texts == NULL:
-            raise MemoryError("there is not enough memory for these documents")
+            raise MemoryError("not enough memory for these documents")
         self.sources = self.texts
         self.count = count
         return 0
 
     cdef int lower_beforehand(self, Py_ssize_t i) except -1:
-        """Holds and reads a copy that Python has lower-cased."""
+        """Keeps and reads a copy that Python has lower-cased."""
         self.separate_sources()
         self.replace(i, self.string_of(i).lower())
         return 0
@@ -369,7 +369,7 @@ cdef class Documents:
             self.sources = <Text*> malloc((self.count + 1) * sizeof(Text))
             if self.sources == NULL:
                 self.sources = self.texts
-                raise MemoryError("there is not enough memory for these documents")
+                raise MemoryError("not enough memory for these documents")
             memcpy(self.sources, self.texts, (self.count + 1) * sizeof(Text))
         return 0
 
@@ -380,14 +380,14 @@ cdef class Documents:
         return 0
 
     cdef str string_of(self, Py_ssize_t i):
-        """A document as it was given."""
+        """A document as given."""
         cdef Text* source = self.sources + i
         if source.kind == 0:
             return (<const char*> source.data)[:source.size].decode("utf-8")
         return self.held[i] if isinstance(self.held[i], str) else self.held[i].decode("ascii")
 
     def normalised(self):
-        """The documents in Unicode's normal form NFKC, before they are lower-cased; themselves if they are in it."""
+        """The documents in Unicode's normal form NFKC, before they are lower-cased; themselves if they already are."""
         cdef Documents out
         cdef uint8_t* states
         cdef Py_ssize_t i
@@ -406,7 +406,7 @@ cdef class Documents:
         fill_normal_forms()
         states = <uint8_t*> calloc(self.count + 1, 1)
         if states == NULL:
-            raise MemoryError("there is not enough memory for these documents")
+            raise MemoryError("not enough memory for these documents")
         try:
             with nogil:
                 for i in range(self.count):
@@ -455,7 +455,7 @@ cdef class Documents:
 
 
 cdef int refuse(bytes text, Py_ssize_t number) except -1:
-    """Raises what decoding this would, and says which document it is."""
+    """Raises the error of decoding this, with the number of the document."""
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -472,7 +472,7 @@ cdef str described(object value):
 
 
 cdef class Shared:
-    """What several may read at once, and one may change while nobody else is there."""
+    """A lock: several threads may read at once, or one may write."""
     cdef int readers
     cdef bint changing
 
@@ -527,7 +527,7 @@ cdef class Vocabulary(Shared):
         return self.numbers(strings, True)
 
     def find(self, strings):
-        """The strings' numbers, −1 where unknown."""
+        """The strings' numbers, −1 if unknown."""
         return self.numbers(strings, False)
 
     cdef object numbers(self, object strings, bint grow):
@@ -569,7 +569,7 @@ cdef class Vocabulary(Shared):
             for i in range(n):
                 number = i if which is None else which[i]
                 if not 0 <= number < self.set.size:
-                    raise IndexError(f"there is no string {number}: there are {self.set.size}")
+                    raise IndexError(f"there is no string {number}: the set has {self.set.size}")
                 out[i] = PyUnicode_DecodeUTF8(<const char*> word_text(&self.set, number), word_size(&self.set, number),
                                               "surrogatepass")
         finally:
@@ -577,7 +577,7 @@ cdef class Vocabulary(Shared):
         return out
 
     def merge(self, Vocabulary other not None):
-        """Adds the other's strings; where each of them went."""
+        """Adds the other's strings; returns their numbers here."""
         cdef int32_t[::1] out
         cdef int failed = 0
         if other is self:
@@ -598,7 +598,7 @@ cdef class Vocabulary(Shared):
         return np.asarray(out)
 
     def locate(self, Vocabulary other not None):
-        """Where each of the other's strings is here, −1 where it is not."""
+        """The number here of each of the other's strings, −1 if it is not in this set."""
         cdef int32_t[::1] out
         other.enter(False)
         try:
@@ -655,7 +655,7 @@ cdef class Vocabulary(Shared):
         return out
 
     def hashes(self):
-        """MurmurHash3_x86_32 with seed 0 of each string's UTF-8, signed, as scikit-learn's FeatureHasher has it."""
+        """MurmurHash3_x86_32 with seed 0 of each string's UTF-8, signed, as scikit-learn's FeatureHasher computes it."""
         cdef int32_t[::1] out
         cdef int64_t i
         self.enter(False)
@@ -669,7 +669,7 @@ cdef class Vocabulary(Shared):
         return np.asarray(out)
 
     def buffers(self):
-        """All strings in UTF-8 one after the other, surrogates as `surrogatepass` writes them, and where each begins."""
+        """All strings in UTF-8 one after another, surrogates as `surrogatepass` writes them, and where each starts."""
         cdef uint8_t[::1] data
         cdef int64_t[::1] offsets
         cdef int64_t i
@@ -687,7 +687,7 @@ cdef class Vocabulary(Shared):
 
     @classmethod
     def from_buffers(cls, const uint8_t[::1] data not None, const int64_t[::1] offsets not None):
-        """The set that `buffers` came from; whatever could not have come from one is refused."""
+        """The set that `buffers` came from; refuses buffers that no set can have."""
         cdef Vocabulary self = cls()
         cdef int64_t n = offsets.shape[0] - 1, i, broken = -1, repeated = -1
         cdef int32_t number = 0
@@ -721,7 +721,7 @@ cdef class Vocabulary(Shared):
 
 
 def words_from_buffers(data, offsets):
-    """`Vocabulary.from_buffers` under a name that every kind of pickle finds again."""
+    """`Vocabulary.from_buffers` as a function, so that every pickle protocol can find it."""
     return Vocabulary.from_buffers(data, offsets)
 
 
@@ -754,7 +754,7 @@ cdef class PairVocabulary(Shared):
         return self.numbers(first, second, True)
 
     def find(self, first, second):
-        """The numbers of the pairs, −1 where unknown."""
+        """The numbers of the pairs, −1 if unknown."""
         return self.numbers(first, second, False)
 
     cdef object numbers(self, const int32_t[::1] first, const int32_t[::1] second, bint grow):
@@ -767,12 +767,12 @@ cdef class PairVocabulary(Shared):
         out = np.empty(first.shape[0], dtype=np.int32)
         self.enter(grow)
         try:
-            if grow and not self.set.size:  # what a set is made of are distinct pairs, mostly
+            if grow and not self.set.size:  # pairs given to an empty set are mostly distinct
                 check(0 if pairs_expect(&self.set, min(out.shape[0], MOST)) else NO_MEMORY)
             if out.shape[0]:
                 with nogil:
                     failed = pairs_numbers(&self.set, &first[0], &second[0], out.shape[0], grow, &out[0])
-            check(failed, "pairs are of numbers ≥ 0")
+            check(failed, "pairs must be of numbers ≥ 0")
         finally:
             self.leave(grow)
         return np.asarray(out)
@@ -801,7 +801,7 @@ cdef class PairVocabulary(Shared):
         return np.asarray(first), np.asarray(second)
 
     def merge(self, PairVocabulary other not None, const int32_t[::1] first_to not None, const int32_t[::1] second_to not None):
-        """Adds (first_to[a], second_to[b]) for every pair (a, b) of the other; where each of them went."""
+        """Adds (first_to[a], second_to[b]) for every pair (a, b) of the other; returns their numbers."""
         cdef int32_t[::1] out
         cdef int failed = 0
         if other is self:
@@ -815,7 +815,7 @@ cdef class PairVocabulary(Shared):
                     with nogil:
                         failed = pairs_merge(&self.set, &other.set, first32(first_to), first_to.shape[0],
                                              first32(second_to), second_to.shape[0], &out[0])
-                check(failed, "a number of a pair has no place to go, or a place below 0")
+                check(failed, "a number of a pair is outside the map, or maps to a number below 0")
             finally:
                 self.leave(True)
         finally:
@@ -852,7 +852,7 @@ cdef class PairVocabulary(Shared):
 
 
 cdef object stream_array(Stream* stream):
-    """The ids of a stream, which belong to the array from now on."""
+    """The ids of a stream, which the array owns from now on."""
     cdef int32_t* ids = stream.ids
     stream.ids = NULL
     return array_of(ids, stream.size, INT32)
@@ -866,15 +866,15 @@ cdef int stream_free(Stream* stream) except -1:
 
 def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary words not None, bint grow,
              str rule not None, int64_t shortest=1, int64_t longest=0, bint headers=False):
-    """The stream of the words of documents[start:stop], and which header field each is in, if asked for.
+    """The stream of the words of documents[start:stop], and which header field each is in, if requested.
 
-    rule "words" takes the runs of word characters, if they have at least `shortest`; "punctuation" those and all runs of
-    what is neither word nor white space; "spaces" all runs of what is not white space. A run with more than `longest`
+    The rule "words" takes the runs of at least `shortest` word characters; "punctuation" those and all runs of
+    other characters, except white space; "spaces" all runs of what is not white space. A run with more than `longest`
     characters, unless that is 0, is cut. What is not in `words` is added if it may grow, and is −1 otherwise.
 
-    A header is the lines "Name: value" that a text begins with, after a line "From …" or none. Lines that begin with a
-    blank or a tab go on with the field above. A token is in the field after whose colon it begins, and the field is the
-    number of its name in `words`, in lower case; names, colons and the text below are in none, −1.
+    A header is the lines "Name: value" at the start of a text, possibly after a line "From …". Lines that start with a
+    blank or a tab continue the field above. A token is in the field after whose colon it starts, and the field is the
+    number of its name in `words`, in lower case; names, colons and the text below the header are in no field, −1.
     """
     cdef Stream stream
     cdef Rule wanted = rule_of(rule, shortest, longest)
@@ -900,7 +900,7 @@ def tokenize(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vo
 
 
 def locate(str text not None, Vocabulary words not None, str rule not None, int64_t longest=0):
-    """The numbers of a text's tokens, and where each begins and ends: the text is read as it is, capitals and all."""
+    """The numbers of a text's tokens, and where each starts and ends: the text is read without lower-casing."""
     cdef Stream stream
     cdef Rule wanted = rule_of(rule, 1, longest)
     cdef Text given
@@ -911,7 +911,7 @@ def locate(str text not None, Vocabulary words not None, str rule not None, int6
     string_ready(text)
     given = text_of_string(text)
     if given.size > MOST // 4:
-        raise OverflowError(f"the text has {given.size:,} characters; {MOST // 4:,} are read at most")
+        raise OverflowError(f"the text has {given.size:,} characters; at most {MOST // 4:,} can be read")
     memset(&stream, 0, sizeof(Stream))
     words.enter(True)
     try:
@@ -922,7 +922,7 @@ def locate(str text not None, Vocabulary words not None, str rule not None, int6
         begin = np.empty(given.size + 1, dtype=np.int64)
         for i in range(stream.size):
             spans[i, 0] = stream.fields[i]
-            if i and spans[i, 0] == spans[i - 1, 0]:  # what is noted of the token before it
+            if i and spans[i, 0] == spans[i - 1, 0]:  # the extra token for the one before it
                 spans[i, 1] = spans[i - 1, 1]
             else:
                 spans[i, 1] = spans[i, 0] + word_size(&words.set, stream.ids[i])
@@ -942,7 +942,7 @@ def stands_alone(str token not None):
 
 def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not None, const int32_t[::1] right not None,
             const int64_t[::1] right_indptr not None, int64_t shift, PairVocabulary pairs not None, bint grow, int64_t mark=-1):
-    """The stream of the pairs (left[i], right[i + shift]) of each document; with a mark also those with it at both ends."""
+    """The stream of the pairs (left[i], right[i + shift]) of each document; with a mark, also at both ends."""
     cdef Stream stream
     cdef int64_t[::1] indptr
     cdef int failed
@@ -971,7 +971,7 @@ def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not
 
 def characters(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Vocabulary grams not None, bint grow,
                int64_t low, int64_t high):
-    """The stream of the runs of `low` to `high` characters of documents[start:stop], white space squeezed."""
+    """The stream of the runs of `low` to `high` characters of documents[start:stop], with runs of white space collapsed."""
     return runs(documents, start, stop, False, grams, grow, low, high)
 
 
@@ -979,7 +979,7 @@ def stretches(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, V
               int64_t low, int64_t high):
     """The stream of the runs of `low` to `high` letters of scripts without spaces between words."""
     if high > STRETCH:
-        raise ValueError(f"runs of up to {high} letters are asked for; there are {STRETCH} at most")
+        raise ValueError(f"runs of up to {high} letters were requested; the longest is {STRETCH}")
     return runs(documents, start, stop, True, grams, grow, low, high)
 
 
@@ -1009,7 +1009,7 @@ def characters_of(Vocabulary words not None, Py_ssize_t start, Vocabulary grams 
     """For each word from `start` on, the runs of `low` to `high` characters of the word with a blank on both sides.
 
     With `syllables`, the shortest and the longest run in words of Hangul, words are those of the rule "scripts": marks
-    count with the character that they are on, and what stands alone by that rule has no runs.
+    count with their base character, and characters that are tokens under that rule have no runs.
     """
     cdef Stream stream
     cdef Lengths lengths
@@ -1026,7 +1026,7 @@ def characters_of(Vocabulary words not None, Py_ssize_t start, Vocabulary grams 
         grams.enter(grow)
         try:
             if not 0 <= start <= words.set.size:
-                raise ValueError(f"words from {start} on are asked for, and there are {words.set.size}")
+                raise ValueError(f"words from {start} on were requested, but there are {words.set.size}")
             indptr = np.empty(words.set.size - start + 1, dtype=np.int64)
             with nogil:
                 failed = runs_of_words(&words.set, start, &grams.set, grow, lengths, scripts, &stream, &indptr[0])
@@ -1075,7 +1075,7 @@ def drop(const int32_t[::1] ids not None, const int64_t[::1] indptr not None, un
         with nogil:
             failed = drop_stream(first32(ids), &indptr[0], indptr.shape[0] - 1, &flags[0] if flags.shape[0] else NULL,
                                  flags.shape[0], &stream, &out[0])
-        check(failed, f"an item lies outside `unwanted`, which is about {flags.shape[0]}")
+        check(failed, f"an item lies outside `unwanted`, which has {flags.shape[0]} entries")
         return stream_array(&stream), np.asarray(out)
     finally:
         stream_free(&stream)
@@ -1108,7 +1108,7 @@ def count(const int32_t[::1] ids not None, const int64_t[::1] indptr not None, i
 def join(Vocabulary left not None, PairVocabulary pairs not None, Vocabulary right not None, str between not None=" "):
     """The strings left + between + right of every pair, in their order, which must be distinct.
 
-    They are if `between` is in no left string, or in each of them equally often: ("a b", "c") and ("a", "b c") are not.
+    They are distinct if `between` is in no left string, or in each of them equally often: ("a b", "c") and ("a", "b c") are not.
     """
     cdef Vocabulary out = Vocabulary()
     cdef bytes glue = between.encode("utf-8", "surrogatepass")
@@ -1121,7 +1121,7 @@ def join(Vocabulary left not None, PairVocabulary pairs not None, Vocabulary rig
     try:
         with nogil:
             failed = join_pairs(&out.set, &left.set, &pairs.set, &right.set, text, size)
-        check(failed, "a pair is of words that are not there")
+        check(failed, "a pair has words that do not exist")
     finally:
         pairs.leave(False)
         right.leave(False)

@@ -10,8 +10,8 @@
 
 /* ---- kinds ---- */
 
-/* What a character is to the rule of scripts; for the other rules it is a word character, white space or neither, as
- * Python has it. From KIND_ALONE to KIND_REGIONAL each one is a token; from KIND_MARK on they go with the one before. */
+/* The kind of a character under the rule "scripts"; for the other rules it is a word character, white space or
+ * neither, as in Python. From KIND_ALONE to KIND_REGIONAL each one is a token; from KIND_MARK on they go with the one before. */
 enum {
     KIND_SPACE,
     KIND_LETTER,     /* letters, digits and the underscore: runs of them are words */
@@ -22,7 +22,7 @@ enum {
     KIND_MARK,
     KIND_STACKER, /* a mark that puts the next letter below this one */
     KIND_JOINER,  /* zero width joiner: the pictograph after it belongs to the one before */
-    KIND_HIDDEN   /* invisible: passed over */
+    KIND_HIDDEN   /* invisible: skipped */
 };
 
 typedef struct {
@@ -30,7 +30,7 @@ typedef struct {
 } Range;
 
 /* Letters of scripts that put no spaces between words: Thai, Lao, Myanmar, Khmer, the Tai scripts and Ahom (line
- * breaking class SA), ideographs, kana. Whole blocks, where what else is in them is a mark or not assigned. */
+ * breaking class SA), ideographs, kana. Whole blocks, if everything else in them is a mark or unassigned. */
 static const Range alone[] = {
     {0xE01, 0xE30}, {0xE32, 0xE32}, {0xE40, 0xE46}, {0xE81, 0xEB0}, {0xEB2, 0xEB2}, {0xEBD, 0xEBD}, {0xEC0, 0xEC6},
     {0xEDC, 0xEDF}, {0x1000, 0x103F}, {0x1050, 0x108E}, {0x1780, 0x17B3}, {0x17D7, 0x17D7}, {0x17DC, 0x17DC},
@@ -42,8 +42,8 @@ static const Range alone[] = {
     {0x16FF2, 0x16FF6}, {0x17000, 0x191FF}, {0x1AFF0, 0x1B2FF}, {0x20000, 0x3FFFD},
 };
 
-/* What Unicode calls marks (general category M), and what else extends a character: the vowels am of Thai and Lao,
- * zero width non-joiner, voicing marks of half width, colours of skin, tags. */
+/* Unicode's marks (general category M), and others that extend a character: the vowels am of Thai and Lao,
+ * zero width non-joiner, voicing marks of half width, skin tones, tags. */
 static const Range marks[] = {
     {0x300, 0x36F}, {0x483, 0x489}, {0x591, 0x5BD}, {0x5BF, 0x5BF}, {0x5C1, 0x5C2}, {0x5C4, 0x5C5}, {0x5C7, 0x5C9},
     {0x610, 0x61A}, {0x64B, 0x65F}, {0x670, 0x670}, {0x6D6, 0x6DC}, {0x6DF, 0x6E4}, {0x6E7, 0x6E8}, {0x6EA, 0x6ED},
@@ -104,13 +104,13 @@ static const Range syllables[] = {
     {0x900, 0xDFF}, {0xF00, 0xFFF}, {0x1200, 0x167F}, {0xA000, 0xA63F}, {0xA840, 0xABFF}, {0xAC00, 0xD7A3},
 };
 
-/* Blocks of symbols and pictures of which each is a sign of its own. */
+/* Blocks of symbols and pictographs, each of which is a token. */
 static const Range pictographs[] = {
     {0x231A, 0x231B}, {0x23E9, 0x23FA}, {0x2600, 0x27BF}, {0x2B1B, 0x2B1C}, {0x2B50, 0x2B55}, {0x1F000, 0x1F0FF},
     {0x1F170, 0x1F1E5}, {0x1F200, 0x1FAFF}, {0x1FC00, 0x1FFFD},
 };
 
-/* Characters that only steer how others are shown, of Unicode's word break class Format: soft hyphen, directions, word
+/* Characters that only control how others are displayed, of Unicode's word break class Format: soft hyphen, directions, word
  * joiner, byte order mark. */
 static const Range hidden[] = {
     {0xAD, 0xAD}, {0x61C, 0x61C}, {0x180E, 0x180E}, {0x200E, 0x200F}, {0x202A, 0x202E}, {0x2060, 0x2064},
@@ -120,7 +120,7 @@ static const Range hidden[] = {
 
 #define IN(ranges, c) in_ranges(ranges, sizeof(ranges) / sizeof((ranges)[0]), c)
 
-/* Whether one of these ranges, which ascend, has the character. */
+/* Whether one of these ranges, in ascending order, contains the character. */
 static bool in_ranges(const Range *ranges, size_t count, uint32_t c) {
     size_t low = 0, high = count;
     while (low < high) {
@@ -149,7 +149,7 @@ static uint32_t kind_among_scripts(uint32_t c, bool word, bool space) {
 #define KIND_SHIFT 24
 #define LOWER_BITS 0x1FFFFFu
 
-static uint32_t basic_characters[0x10000]; /* the lower-case character, and what kind it is; filled at import */
+static uint32_t basic_characters[0x10000]; /* the lower-case character, and its kind; filled at import */
 
 static uint32_t character(Py_UCS4 c) {
     const bool word = c == '_' || Py_UNICODE_ISALNUM(c), space = !word && Py_UNICODE_ISSPACE(c);
@@ -161,7 +161,7 @@ static void fill_characters(void) {
     for (Py_UCS4 c = 0; c < 0x10000; c++) basic_characters[c] = character(c);
 }
 
-/* Most ideographs, which are many and scattered: they need no table. */
+/* Most ideographs: there are too many of them for a table. */
 static inline bool is_common_ideograph(uint32_t c) { return c - 0x4E00 < 0x51F0; }
 
 static inline uint32_t known_character(uint32_t c) {
@@ -173,7 +173,7 @@ static inline uint32_t kind_of(uint32_t known) { return known >> KIND_SHIFT & 0x
 
 static inline bool is_alone(uint32_t c) { return kind_of(known_character(c)) == KIND_ALONE; }
 
-/* Greek and Cyrillic (U+0370 to U+052F), many of whose letters look like Latin ones; μ is in units of Latin letters. */
+/* Greek and Cyrillic (U+0370 to U+052F), many of whose letters look like Latin ones; μ is used in units with Latin letters. */
 static inline bool is_look_alike(uint32_t c) { return c - 0x370 < 0x1C0 && c != 0x3BC; }
 
 /* ASCII's letters, U+00C0 to U+024F, U+1E00 to U+1EFF. */
@@ -183,7 +183,7 @@ static inline bool is_latin(uint32_t c) {
 
 /* ---- normal forms ---- */
 
-/* What Unicode's NFKC makes of a character that may be replaced by itself, without a look at those around it. Both are
+/* Unicode's NFKC of a character that can be replaced independently of its neighbours. Both are
  * filled when a text first needs them. */
 static uint16_t normal_forms[0x10000];
 static uint8_t normal_classes[0x10000]; /* canonical combining class, or one of these: */
@@ -192,7 +192,7 @@ enum { IS_REPLACED = 254, IS_AWKWARD = 255 };
 static inline uint8_t normal_class(uint32_t c) {
     if (is_common_ideograph(c)) return 0;
     if (LIKELY(c < 0x10000)) return normal_classes[c];
-    /* Ideographs, flags and pictures stay as they are; Python is asked about other rare ones. */
+    /* Ideographs, flags and pictographs stay as they are; Python normalises other rare ones. */
     const bool ideograph = (c >= 0x20000 && c < 0x2F800) || (c >= 0x30000 && c < 0x40000);
     return ideograph || (c >= 0x1F1E6 && c < 0x1F200) || (c >= 0x1F300 && c < 0x1FB00) ? 0 : IS_AWKWARD;
 }
@@ -201,7 +201,7 @@ static inline uint32_t normal_form(uint32_t c) { return is_common_ideograph(c) |
 
 /* ---- UTF-8 ---- */
 
-/* Writes a character in UTF-8, a surrogate as if it were a character; returns how many bytes it took. */
+/* Writes a character in UTF-8, a surrogate as if it were a character; returns the number of bytes. */
 static inline int write_character(uint8_t *to, uint32_t c) {
     if (c < 0x80) {
         to[0] = (uint8_t)c;
@@ -225,8 +225,8 @@ static inline int write_character(uint8_t *to, uint32_t c) {
     return 4;
 }
 
-/* Reads a character of UTF-8 that has been checked. Memory that others can write to may have changed since: whatever it
- * holds, nothing outside is read, and no more than twice as much is written as was read. */
+/* Reads a character of UTF-8 that was checked before. Shared memory may have changed since: whatever it
+ * holds, nothing outside is read, and at most twice as much is written as was read. */
 static inline uint32_t read_character(const uint8_t *from, int64_t n, int64_t *at) {
     const uint8_t *p = from + *at;
     const int64_t left = n - *at;
@@ -249,14 +249,14 @@ static inline uint32_t read_character(const uint8_t *from, int64_t n, int64_t *a
     return out < 0x110000 ? out : 0xFFFD;
 }
 
-/* How many characters these bytes are. */
+/* How many characters these bytes hold. */
 static inline int64_t count_characters(const uint8_t *text, int64_t size) {
     int64_t out = 0;
     for (int64_t i = 0; i < size; i++) out += (text[i] & 0xC0) != 0x80;
     return out;
 }
 
-/* Where the next `count` characters end, or the text does. */
+/* Where the next `count` characters end, or where the text ends. */
 static inline int64_t skip_characters(const uint8_t *text, int64_t size, int64_t at, int64_t count) {
     while (count > 0 && at < size) {
         at++;
@@ -266,7 +266,7 @@ static inline int64_t skip_characters(const uint8_t *text, int64_t size, int64_t
     return at;
 }
 
-/* Whether these bytes are UTF-8, by the table of well-formed sequences of the Unicode standard. */
+/* Whether these bytes are valid UTF-8, by the table of well-formed sequences of the Unicode standard. */
 static bool valid_utf8(const uint8_t *text, int64_t size, bool surrogates) {
     int64_t i = 0;
     while (i < size) {

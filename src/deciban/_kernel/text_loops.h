@@ -1,9 +1,9 @@
-/* From texts to numbers: characters are read and lower-cased, runs of them found, and the runs looked up.
+/* From texts to numbers: characters are read and lower-cased, runs of them detected, and the runs looked up.
  *
- * A text of any width becomes a Page: its characters in UTF-8, and two rows of bits, one bit a byte, that say which
- * bytes belong to word characters and which to anything but white space; by the rule of scripts also a third one, where
- * a token begins though both are as before. Sixty-four ASCII characters are done at a time, others one by one. What a
- * token is can then be told from the bits alone: one loop for all widths and rules. */
+ * A text of any width becomes a Page: its characters in UTF-8, and two bit arrays, one bit per byte: which bytes belong
+ * to word characters, and which to anything but white space. Under the rule "scripts" there is a third one: where a
+ * token starts although the others do not change. Sixty-four ASCII characters are processed at a time, others one by
+ * one. Tokens follow from the bits alone: one loop for all widths and rules. */
 #ifndef DECIBAN_TEXT_LOOPS_H
 #define DECIBAN_TEXT_LOOPS_H
 
@@ -15,7 +15,7 @@
 
 enum { BLOCK = 64, BATCH = 32, SLOW = 16 /* characters of up to four bytes: at most a block */ };
 enum { UTF8 = 0 };
-enum { STRETCH = 16 }; /* letters in a run of those that stand alone, at most */
+enum { STRETCH = 16 }; /* longest run of letters that are tokens of their own */
 enum { RULE_WORDS = 0, RULE_PUNCTUATION = 1, RULE_SPACES = 2, RULE_SCRIPTS = 3, RULE_SCRIPT_WORDS = 4 };
 
 /* ---- texts ---- */
@@ -24,13 +24,13 @@ typedef struct {
     const void *data;
     int64_t size;  /* in units: bytes of UTF-8, or characters */
     uint8_t kind;  /* bytes a character, or UTF8 */
-    uint8_t ascii; /* known to hold nothing else */
+    uint8_t ascii; /* known to be all ASCII */
     uint8_t normal; /* characters are replaced by their normal forms */
 } Text;
 
 static inline int64_t text_bytes(const Text *text) { return text->size * (text->kind ? text->kind : 1); }
 
-/* A string as it lies in memory. */
+/* A string as it is in memory. */
 static Text text_of_string(PyObject *string) {
     const Text out = {PyUnicode_DATA(string), PyUnicode_GET_LENGTH(string), (uint8_t)PyUnicode_KIND(string),
                       (uint8_t)PyUnicode_IS_ASCII(string), false};
@@ -51,7 +51,7 @@ static Text text_of_bytes(const void *data, int64_t size) {
     return out;
 }
 
-/* Whether bytes are UTF-8; strings are valid as they are. Notes if they are nothing but ASCII. */
+/* Whether bytes are valid UTF-8; strings always are. Records whether they are all ASCII. */
 static bool text_is_valid(Text *text) {
     if (text->kind != UTF8) return true;
     const uint8_t *bytes = text->data;
@@ -63,7 +63,7 @@ static bool text_is_valid(Text *text) {
     return true;
 }
 
-/* Whether lower-casing is more than a character for a character: capital sigma depends on what is around it, and
+/* Whether lower-casing is not one character for one: capital sigma depends on its neighbours, and
  * capital I with a dot becomes two. */
 static bool lowers_in_context(const Text *text) {
     int any = 0;
@@ -83,7 +83,7 @@ static bool lowers_in_context(const Text *text) {
 
 enum { IS_NORMAL, IS_NORMAL_ONE_BY_ONE, IS_NORMAL_IN_CONTEXT };
 
-/* What it takes to bring a text into its normal form. */
+/* What it takes to normalise a text. */
 static int normality(const Text *text) {
     uint8_t last = 0; /* combining class of the character before */
     bool replaced = false;
@@ -133,13 +133,13 @@ typedef struct {
     int64_t words_room;
     uint64_t *solid; /* bit i: byte i does not belong to white space */
     int64_t solid_room;
-    uint64_t *cuts; /* bit i: a token begins at byte i, whatever the others say; of use if `scripts` */
+    uint64_t *cuts; /* bit i: a token starts at byte i, whatever the other bits are; used with `scripts` */
     int64_t cuts_room;
-    uint64_t *alone; /* bit i: byte i belongs to a letter that is a token; of use if `scripts` */
+    uint64_t *alone; /* bit i: byte i belongs to a letter that is a token; used with `scripts` */
     int64_t alone_room;
     bool wide;    /* not all of it is ASCII */
-    bool scripts; /* read by the rule of scripts, and there is more than ASCII */
-    bool mixed;   /* there are letters that look like Latin ones */
+    bool scripts; /* read under the rule "scripts", and not all ASCII */
+    bool mixed;   /* has letters that look like Latin ones */
     Span *spans; /* header fields: what starts at or after spans[i].start is in spans[i].field */
     int64_t spans_room;
     int64_t span_count;
@@ -169,7 +169,7 @@ static inline uint64_t flag_bits(sixteen flags) {
 #endif
 }
 
-/* Appends the lowest bits of `mask` at bit `at`; all bits from there on are still zero in the word of `at`. */
+/* Appends the lowest bits of `mask` at bit `at`; all bits from there on must be zero in the word of `at`. */
 static inline void put_bits(uint64_t *bits, int64_t at, uint64_t mask) {
     const int64_t word = at >> 6;
     const int part = (int)(at & 63);
@@ -177,7 +177,7 @@ static inline void put_bits(uint64_t *bits, int64_t at, uint64_t mask) {
     bits[word + 1] = part ? mask >> (64 - part) : 0;
 }
 
-/* A block of ASCII: to[i] is its character i in lower case, if so wanted, and the bits what kind it is. */
+/* A block of ASCII: to[i] is its character i, in lower case if requested, and the bits are its kind. */
 static inline void read_block(const uint8_t *from, uint8_t *to, bool lower, uint64_t *words, uint64_t *solid) {
     *words = *solid = 0;
     for (int i = 0; i < BLOCK; i += 16) {
@@ -197,12 +197,12 @@ typedef struct {
     bool lower, scripts;
 } Reading;
 
-/* The character before, marks not counted, and whether it takes the next one with it: JOINS is added then. */
+/* The previous character, not counting marks; JOINS is added if the next one belongs to the same token. */
 enum { JOINS = 8, STATES = 16 };
 
 enum { TAKES_WORD = 16, TAKES_SOLID = 32, TAKES_CUT = 64, TAKES_ALONE = 128 };
 
-/* Which bits a character sets by the rule of scripts, and below TAKES_WORD what it is to the next one. */
+/* Which bits a character sets under the rule "scripts", and below TAKES_WORD its effect on the next one. */
 static int step_of(uint32_t before, uint32_t kind) {
     const bool joins = before & JOINS;
     bool joined = true, joins_next;
@@ -291,7 +291,7 @@ static void fill_steps(void) {
         page->mixed = mixed;                                                                                           \
     }
 
-/* For each width, with and without the rule of scripts; apart, so that each loop has the registers for itself. */
+/* For each width, with and without the rule of scripts; separate functions, so that each loop has all registers. */
 #define DEFINE_READS(NAME, UNIT, NEXT)                                                                                 \
     DEFINE_READ(NAME, UNIT, NEXT)                                                                                      \
     static NEVER_INLINE void NAME##_by_script(Page *page, const Text *text, bool lower) {                              \
@@ -306,9 +306,9 @@ DEFINE_READS(read_utf8, uint8_t, read_character)
 DEFINE_READS(read_two, uint16_t, NEXT_UNIT)
 DEFINE_READS(read_four, uint32_t, NEXT_UNIT)
 
-/* The page of a text; NO_MEMORY if there is not enough. */
+/* The page of a text; NO_MEMORY if memory runs out. */
 static int page_read(Page *page, const Text *text, Reading how) {
-    /* Two also where all was ASCII when it was looked at: memory that others can write to may have changed since. */
+    /* Two even if all was ASCII when it was checked: shared memory may have changed since. */
     const int64_t most = text->kind <= 1 ? 2 : text->kind == 2 ? 3 : 4;
     if (text->size > INT64_MAX / 8) return NO_MEMORY;
     const int64_t room = text->size * most + BLOCK + PADDING, bits = room / 64 + 3;
@@ -327,7 +327,7 @@ static int page_read(Page *page, const Text *text, Reading how) {
     else if (text->kind == 1) (page->scripts ? read_narrow_by_script : read_narrow_by_spaces)(page, text, how.lower);
     else if (text->kind == 2) (page->scripts ? read_two_by_script : read_two_by_spaces)(page, text, how.lower);
     else (page->scripts ? read_four_by_script : read_four_by_spaces)(page, text, how.lower);
-    /* A last block was filled up with blanks: the bits past the end must be zero, where every run ends. */
+    /* The last block was padded with blanks: bits past the end must be zero, so that every run ends. */
     const int64_t last = page->size >> 6;
     const uint64_t inside = ((uint64_t)1 << (page->size & 63)) - 1;
     page->words[last] &= inside;
@@ -342,13 +342,13 @@ static int page_read(Page *page, const Text *text, Reading how) {
 typedef struct {
     int32_t *ids;
     int64_t room;
-    int32_t *fields; /* NULL unless wanted */
+    int32_t *fields; /* NULL unless requested */
     int64_t fields_room;
     int64_t size;
-    int64_t done, total; /* bytes of text read, and to be read in all */
+    int64_t done, total; /* bytes of text read so far, and in all */
 } Stream;
 
-/* Room for `more` items. What is still to come is judged by what has come, so that long streams seldom move. */
+/* Room for `more` items. The rest is estimated from what was read so far, so that long streams are rarely moved. */
 static bool stream_room(Stream *stream, int64_t more, bool fields) {
     const int64_t needed = stream->size + more;
     if (LIKELY(needed <= stream->room && (!fields || needed <= stream->fields_room))) return true;
@@ -369,7 +369,7 @@ typedef struct {
     int32_t field;
 } Asked;
 
-/* Questions are gathered so that the slots they concern are on their way while others are answered. */
+/* Lookups are batched, so that their slots are prefetched while others are resolved. */
 typedef struct {
     WordSet *words;
     Stream *out;
@@ -378,7 +378,7 @@ typedef struct {
     Asked asked[BATCH];
 } Asking;
 
-/* Answers all that has been asked. */
+/* Resolves all pending lookups. */
 static int answer(Asking *asking) {
     WordSet *words = asking->words;
     Stream *out = asking->out;
@@ -392,7 +392,7 @@ static int answer(Asking *asking) {
         const Asked *asked = asking->asked + i;
         int32_t number = guessed[i];
         if (number == UNKNOWN ? asking->grow : !word_is(words, number, asked->text, asked->size, asked->key))
-            number = words_find(words, asked->text, asked->size, asked->key); /* or it came in since */
+            number = words_find(words, asked->text, asked->size, asked->key); /* or it was added since */
         if (number == UNKNOWN && asking->grow &&
             (number = words_append(words, asked->text, asked->size, asked->key)) < 0)
             return number;
@@ -403,7 +403,7 @@ static int answer(Asking *asking) {
     return 0;
 }
 
-/* Asks for a string, PADDING bytes past whose end may be read, and that stays where it is until it is answered. */
+/* Queues the lookup of a string, PADDING bytes past whose end may be read, and which must not move until it is resolved. */
 static inline int ask(Asking *asking, const uint8_t *text, int64_t size, int32_t field) {
     if (asking->count == BATCH) {
         const int failed = answer(asking);
@@ -428,7 +428,7 @@ static inline uint32_t unit(const Text *text, int64_t at) {
 
 static inline bool is_letter(uint32_t c) { return (c | 0x20) - 'a' < 26; }
 
-/* How long the name of the field is that begins at `at`; 0 if there is none. */
+/* The length of the field name that starts at `at`; 0 if there is none. */
 static int64_t name_size(const Text *text, int64_t at) {
     if (at >= text->size || !is_letter(unit(text, at))) return 0;
     int64_t end = at + 1;
@@ -439,7 +439,7 @@ static int64_t name_size(const Text *text, int64_t at) {
     return end < text->size && unit(text, end) == ':' ? end - at : 0;
 }
 
-/* Where the line after the one at `at` begins. */
+/* Where the line after the one at `at` starts. */
 static int64_t next_line(const Text *text, int64_t at) {
     while (at < text->size && unit(text, at) != '\n') at++;
     return at < text->size ? at + 1 : at;
@@ -451,7 +451,7 @@ static bool add_span(Page *page, int64_t start, int32_t field) {
     return true;
 }
 
-/* Where on the page which header field is. Names are read from the text as it was given, for lower-casing makes letters
+/* Where each header field is on the page. Names are read from the text as given, because lower-casing makes letters
  * of other characters; it never makes or removes a line, so that lines of the page are lines of the text. */
 static int find_fields(Page *page, const Text *text, WordSet *words, bool grow) {
     int64_t at = 0, line = 0; /* in the text, and on the page */
@@ -501,14 +501,14 @@ typedef struct {
     int64_t shortest, longest; /* characters; longest 0: any */
 } Rule;
 
-/* Whether a run of so many bytes has enough characters; punctuation always has, and letters that stand alone. */
+/* Whether a run of so many bytes has enough characters; punctuation and letters that are tokens always have. */
 static bool long_enough(const Page *page, Rule rule, bool both, int64_t start, int64_t size) {
     const uint64_t bit = (uint64_t)1 << (start & 63);
     if (both && (!(page->words[start >> 6] & bit) || (page->scripts && page->alone[start >> 6] & bit))) return true;
     return page->wide && skip_characters(page->text + start, size, 0, rule.shortest - 1) < size;
 }
 
-/* What follows a word that has both Latin letters and letters that look like them. No token has a blank in it. */
+/* The extra token after a word with both Latin letters and letters that look like them. No token contains a blank. */
 #define MIXED_SCRIPTS "\xE2\x9F\xA8mixed scripts\xE2\x9F\xA9"
 static const char mixed_scripts[sizeof MIXED_SCRIPTS - 1 + PADDING] = MIXED_SCRIPTS;
 
@@ -522,18 +522,18 @@ static bool mixes_scripts(const uint8_t *text, int64_t size) {
     return latin && look_alike;
 }
 
-/* Asks for what follows such a word, if this is one. */
+/* Looks up the extra token after such a word, if this is one. */
 static NEVER_INLINE int ask_whether_mixed(Asking *asking, const uint8_t *text, int64_t size, int32_t noted) {
     if (!mixes_scripts(text, size)) return 0;
     return ask(asking, (const uint8_t *)mixed_scripts, sizeof MIXED_SCRIPTS - 1, noted);
 }
 
-/* Asks for every token of the page. A bit that differs from the one before it is where a run begins or ends. With
- * `places` it is noted where each begins instead of its field. */
+/* Looks up every token of the page. A bit that differs from the one before it is where a run starts or ends. With
+ * `places`, the start of each is recorded instead of its field. */
 static ALWAYS_INLINE int find_tokens_of(const Page *page, Rule rule, const bool scripts, const bool places,
                                         Asking *asking) {
     const bool both = rule.rule == RULE_PUNCTUATION || rule.rule == RULE_SCRIPTS;
-    /* Fewer bytes than this may be too few characters of a word: four bytes are one at least. */
+    /* Fewer bytes than this may be too few characters of a word: four bytes hold at least one. */
     const int64_t doubtful = rule.rule == RULE_SPACES || rule.shortest <= 1 ? 0 : rule.shortest * (page->wide ? 4 : 1);
     const bool words_only = rule.rule == RULE_WORDS || rule.rule == RULE_SCRIPT_WORDS;
     const uint64_t *taken = words_only ? page->words : page->solid;
@@ -592,7 +592,7 @@ static int find_tokens(const Page *page, Rule rule, bool places, Asking *asking)
     return (places ? find_places : page->scripts ? find_tokens_by_script : find_tokens_by_spaces)(page, rule, asking);
 }
 
-/* The stream of the words of some texts. `sources` are the texts as they were given. */
+/* The stream of the words of some texts. `sources` are the texts as given. */
 static int tokenize_texts(const Text *texts, const Text *sources, int64_t count, bool lower, WordSet *words, bool grow,
                           Rule rule, bool headers, bool places, Stream *out, int64_t *indptr) {
     Page page = {0};
@@ -612,7 +612,7 @@ static int tokenize_texts(const Text *texts, const Text *sources, int64_t count,
     return failed;
 }
 
-/* to[i] = the byte of the page where character i of a string begins, and in the end how many there are; the string is
+/* to[i] = the byte of the page where character i of a string starts, and last how many there are; the string is
  * neither lower-cased nor brought into normal form. */
 static void places_of_characters(const Text *text, bool scripts, int64_t *to) {
     int64_t at = 0;
@@ -630,7 +630,7 @@ static void places_of_characters(const Text *text, bool scripts, int64_t *to) {
 /* Makes each run of two or more white spaces one blank. */
 static void squeeze_spaces(Page *page) {
     int64_t to = 0, start = 0;
-    uint64_t last = page->solid[0] & 1; /* the first stretch begins at 0 and not at an edge */
+    uint64_t last = page->solid[0] & 1; /* the first stretch starts at 0, not at an edge */
     bool solid = last;
     for (int64_t base = 0; base <= page->size; base += 64) {
         const uint64_t inside = page->solid[base >> 6];
@@ -657,12 +657,12 @@ static void squeeze_spaces(Page *page) {
 
 enum { EACH_BYTE, EACH_CHARACTER, EACH_CLUSTER /* a character with its marks */ };
 
-/* Where the next of them end, or the text does. */
+/* Where the next of them end, or where the text ends. */
 static inline int64_t skip_units(const uint8_t *text, int64_t size, int64_t at, int64_t count, int each) {
     if (each == EACH_BYTE) return at + count < size ? at + count : size;
     if (each == EACH_CHARACTER) return skip_characters(text, size, at, count);
     while (count-- > 0 && at < size) {
-        const bool blank = text[at] == ' '; /* marks that have no character to be on stand for themselves */
+        const bool blank = text[at] == ' '; /* marks without a base character count as characters */
         at = skip_characters(text, size, at, 1);
         if (blank) continue;
         for (int64_t next = at; next < size; at = next)
@@ -671,7 +671,7 @@ static inline int64_t skip_units(const uint8_t *text, int64_t size, int64_t at, 
     return at;
 }
 
-/* Asks for the runs of n units. */
+/* Looks up the runs of n units. */
 static int find_runs(const uint8_t *text, int64_t size, int each, int64_t n, Asking *asking) {
     int64_t start = 0, stop = skip_units(text, size, 0, n - 1, each);
     while (stop < size) {
@@ -683,7 +683,7 @@ static int find_runs(const uint8_t *text, int64_t size, int each, int64_t n, Ask
     return 0;
 }
 
-/* Asks for the runs of `low` to `high` letters that stand alone, next to each other. */
+/* Looks up the runs of `low` to `high` adjacent letters that are tokens. */
 static int find_stretches(const Page *page, int64_t low, int64_t high, Asking *asking) {
     int64_t starts[STRETCH + 1], count = 0; /* of the last few letters; the stretch so far has `count` of them */
     int64_t next = 0;
@@ -721,7 +721,7 @@ static int stretches_of_text(const Text *text, bool lower, int64_t low, int64_t 
     return failed ? failed : find_stretches(page, low, high, asking);
 }
 
-/* The runs of all characters of each text; or with `unspaced`, those of letters of scripts without spaces alone. */
+/* The runs of all characters of each text; or with `unspaced`, only those of letters of scripts without spaces. */
 static int runs_of_texts(const Text *texts, int64_t count, bool lower, bool unspaced, WordSet *grams, bool grow,
                          int64_t low, int64_t high, Stream *out, int64_t *indptr) {
     Page page = {0};
@@ -744,7 +744,7 @@ typedef struct {
     int64_t low, high, syllables_low, syllables_high;
 } Lengths;
 
-/* How many units a word has, and what it is: the kind of its first character, and whether there are syllables. */
+/* How many units a word has, the kind of its first character, and whether there are syllables. */
 typedef struct {
     int64_t units;
     uint32_t kind;
@@ -762,9 +762,9 @@ static Spelling spelling_of(const uint8_t *text, int64_t size) {
     return out;
 }
 
-/* For each word from `first` on: the runs of it with a blank on both sides. One that is not longer than n units so is
- * listed once, whole, and then no more. By the rule of scripts a unit is a character with its marks, and signs that are
- * tokens by themselves have no runs. */
+/* For each word from `first` on: its runs, with a blank on both sides. A word that is not longer than n units with its
+ * blanks is listed once, whole. Under the rule "scripts" a unit is a character with its marks, and signs that are
+ * tokens have no runs. */
 static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bool grow, Lengths lengths, bool scripts,
                          Stream *out, int64_t *indptr) {
     Asking asking = {.words = grams, .out = out, .grow = grow};
@@ -869,7 +869,7 @@ static int spread_stream(const int32_t *ids, const int64_t *indptr, int64_t coun
     return 0;
 }
 
-/* Without the unwanted items. */
+/* The stream without the unwanted items. */
 static int drop_stream(const int32_t *ids, const int64_t *indptr, int64_t count, const uint8_t *unwanted, int64_t size,
                        Stream *out, int64_t *out_indptr) {
     if (!stream_room(out, indptr[count] - indptr[0], false)) return NO_MEMORY;
@@ -893,9 +893,9 @@ static int drop_stream(const int32_t *ids, const int64_t *indptr, int64_t count,
 
 enum { LEVELS = 3 };
 
-/* Which of `size` items a document has: bit i of level 0 is item i, bit i of level l + 1 says that word i of level l is
- * not zero. So the items come out in their order without being sorted. The words of the last level, each of which
- * stands for 64^3 items, are few enough to look at all of them. */
+/* Which of `size` items a document has: bit i of level 0 is item i, bit i of level l + 1 is set if word i of level l is
+ * not zero. So the items are listed in order without sorting. The words of the last level, each of which
+ * covers 64^3 items, are few enough to scan. */
 typedef struct {
     uint64_t *bits[LEVELS];
     int64_t words; /* of the last level */
@@ -938,7 +938,7 @@ static inline void write_down(Counted *out, int32_t item, int64_t count) {
     out->counts[out->size++] = count;
 }
 
-/* Writes down the items and how often they came, in order, and forgets them. */
+/* Writes the items and their counts, in order, and clears them. */
 static void tally_list(Tally *tally, Counted *out) {
     for (int64_t top = 0; top < tally->words; top++)
         for (uint64_t tops = take_word(tally->bits[2] + top); tops; tops &= tops - 1) {
@@ -977,7 +977,7 @@ static int count_by_tally(const int32_t *ids, const int64_t *indptr, int64_t cou
     return failed;
 }
 
-/* Sorts numbers from 0 to below `size`, a byte at a time; returns which of the two arrays they are in then. */
+/* Sorts numbers from 0 to below `size`, a byte at a time; returns which of the two arrays holds the result. */
 static int32_t *sort_numbers(int32_t *numbers, int32_t *other, int64_t count, int64_t size) {
     for (int shift = 0; shift < 32 && (size - 1) >> shift > 0; shift += 8) {
         int64_t starts[257] = {0};
@@ -991,7 +991,7 @@ static int32_t *sort_numbers(int32_t *numbers, int32_t *other, int64_t count, in
     return numbers;
 }
 
-/* Counts by sorting: for so few items that making a tally would take longer. */
+/* Counts by sorting: for few items, where a tally would take longer. */
 static int count_by_sorting(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t size, Counted *out,
                             int64_t *out_indptr) {
     const size_t most = (size_t)(indptr[count] - indptr[0]) + 1;

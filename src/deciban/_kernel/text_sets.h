@@ -1,9 +1,9 @@
-/* Sets of strings and sets of pairs of numbers, numbered in the order in which they came.
+/* Sets of strings and sets of pairs of numbers, numbered in order of arrival.
  *
- * Both keep their items in arrays in that order, so that frequent ones, which come early, lie together; beside them an
- * open-addressing table of numbers, at most half full. Hashes depend on secrets drawn anew in every process, so that
- * nobody can prepare texts whose words all collide. Functions return a number below -1 where they fail; a set then
- * holds what had been added until then. Nothing here needs Python or its lock. */
+ * Both keep their items in arrays in that order, so that frequent ones, which come early, are close together; beside
+ * them is an open-addressing table of numbers, at most half full. Hashes depend on secrets that each process draws, so
+ * that nobody can prepare texts whose words all collide. Functions return a number below -1 if they fail; a set then
+ * holds what was added until then. Nothing here needs Python or the GIL. */
 #ifndef DECIBAN_TEXT_SETS_H
 #define DECIBAN_TEXT_SETS_H
 
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #endif
 
-/* GNU C is taken for granted, as gcc and clang speak it. */
+/* This is GNU C, for gcc and clang. */
 #define FETCH(address) __builtin_prefetch(address)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -28,7 +28,7 @@ enum { PADDING = 8 }; /* bytes that may be read past the end of a string */
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* Memory in huge pages, where it is large and the system has them: there are fewer of them to make and to find. */
+/* Memory in huge pages if it is large and the system has them: fewer pages to allocate and to look up. */
 static void *make_memory(size_t size) {
     if (size < HUGE_PAGE) return malloc(size);
     const size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
@@ -39,7 +39,7 @@ static void *make_memory(size_t size) {
     return memory;
 }
 
-/* Room for `needed` entries of `width` bytes, half as much again when it has to grow; false if there is no memory. */
+/* Room for `needed` entries of `width` bytes; grows by half. False if memory runs out. */
 static bool grow_room(void **array, int64_t *room, int64_t needed, size_t width) {
     int64_t more = *room + *room / 2 + 16;
     if (more < needed) more = needed;
@@ -88,8 +88,8 @@ static inline uint64_t fold(uint64_t a, uint64_t b) {
 #endif
 }
 
-/* What a string is compared by: its first eight bytes, its last eight if there are more (the two may overlap), and a
- * hash of all of it. Up to sixteen bytes, strings of one size with the same head and tail are the same. */
+/* What strings are compared by: the first eight bytes, its last eight if there are more (the two may overlap), and a
+ * hash of all of it. Up to sixteen bytes, strings of one size with the same head and tail are equal. */
 typedef struct {
     uint64_t head, tail, hash;
 } Key;
@@ -113,7 +113,7 @@ static inline Key key_of(const uint8_t *text, int64_t size) {
     return key;
 }
 
-/* The same where nothing past the end may be read. */
+/* The same if nothing past the end may be read. */
 static inline Key key_of_only(const uint8_t *text, int64_t size) {
     uint8_t copy[8] = {0};
     if (size >= 8) return key_of(text, size);
@@ -148,10 +148,10 @@ static uint32_t murmur(const uint8_t *text, int64_t size) {
 
 /* ---- tables ---- */
 
-/* Where numbers are: a hash's slot is hash >> shift, or the next one that is free. */
+/* Where numbers are stored: a hash's slot is hash >> shift, or the next free one. */
 typedef struct {
-    uint32_t mark;  /* some of the item's hash, and whatever else tells items apart */
-    int32_t number; /* -1: nobody's */
+    uint32_t mark;  /* some of the item's hash, and whatever else distinguishes items */
+    int32_t number; /* -1: free */
 } Slot;
 
 typedef struct {
@@ -177,7 +177,7 @@ static inline void table_put(Table *table, uint64_t hash, uint32_t mark, int32_t
     table->slots[at] = (Slot){mark, number};
 }
 
-/* An empty table of twice as many slots as there are items, or more; false if there is no memory. */
+/* An empty table of at least twice as many slots as there are items; false if memory runs out. */
 static bool table_make(Table *table, int64_t items) {
     table->count = 1024;
     table->shift = 54;
@@ -194,7 +194,7 @@ static bool table_copy(Table *table, const Table *other) {
     return true;
 }
 
-enum { AHEAD = 16 }; /* how many steps before its use a slot is asked for */
+enum { AHEAD = 16 }; /* how many steps before its use a slot is prefetched */
 
 /* ---- strings ---- */
 
@@ -204,9 +204,9 @@ typedef struct {
 } Word;
 
 typedef struct {
-    uint8_t *bytes; /* the strings one after the other, in UTF-8 where surrogates stand as they are */
+    uint8_t *bytes; /* the strings one after another, in UTF-8 that may contain surrogates */
     int64_t bytes_room;
-    Word *words; /* one more than there are strings: where the last one ends */
+    Word *words; /* one more than there are strings: the last is where the last one ends */
     int64_t words_room;
     int64_t size;
     Table table;
@@ -233,7 +233,7 @@ static inline uint32_t word_mark(uint64_t hash, int64_t size) {
     return (uint32_t)hash << 5 | (uint32_t)(size < 31 ? size : 31);
 }
 
-/* Slots for `count` strings; false if there is no memory. */
+/* Slots for `count` strings; false if memory runs out. */
 static bool words_reserve(WordSet *set, int64_t count) {
     Table table;
     if (LIKELY(count * 2 <= set->table.count)) return true;
@@ -268,13 +268,13 @@ static inline int32_t words_find(const WordSet *set, const uint8_t *text, int64_
     }
 }
 
-/* The number that it probably is: that of the first string with its mark. */
+/* Its probable number: that of the first string with its mark. */
 static inline int32_t words_guess(const WordSet *set, int64_t size, uint64_t hash) {
     if (!set->table.count) return UNKNOWN;
     return set->table.slots[table_seek(&set->table, word_mark(hash, size), (int64_t)(hash >> set->table.shift))].number;
 }
 
-/* A string that the set is known not to hold. Returns its number, or NO_MEMORY or TOO_MANY. */
+/* Adds a string that is not in the set. Returns its number, or NO_MEMORY or TOO_MANY. */
 static int32_t words_append(WordSet *set, const uint8_t *text, int64_t size, Key key) {
     if (set->size >= INT32_MAX) return TOO_MANY;
     const int64_t start = words_bytes(set);
@@ -292,14 +292,14 @@ static int32_t words_append(WordSet *set, const uint8_t *text, int64_t size, Key
     return number;
 }
 
-/* The number of a string in memory that is not the set's own; UNKNOWN if it is new and the set may not grow. */
+/* The number of a string outside the set's memory; UNKNOWN if it is new and the set may not grow. */
 static int32_t words_number(WordSet *set, const uint8_t *text, int64_t size, bool grow) {
     const Key key = key_of_only(text, size);
     const int32_t number = words_find(set, text, size, key);
     return number == UNKNOWN && grow ? words_append(set, text, size, key) : number;
 }
 
-/* Adds string `number` of another set; keys are a process's, so the other's will do. */
+/* Adds string `number` of another set; keys are the same within a process, so those of the other set are used. */
 static inline int32_t words_adopt(WordSet *set, const WordSet *other, int64_t number, bool *known) {
     const uint8_t *text = word_text(other, number);
     const int64_t size = word_size(other, number);
@@ -309,7 +309,7 @@ static inline int32_t words_adopt(WordSet *set, const WordSet *other, int64_t nu
     return *known ? found : words_append(set, text, size, key);
 }
 
-/* to[i] = where string i of the other set went. */
+/* to[i] = the new number of string i of the other set. */
 static int words_merge(WordSet *set, const WordSet *other, int32_t *to) {
     bool known;
     for (int64_t i = 0; i < other->size; i++) {
@@ -321,7 +321,7 @@ static int words_merge(WordSet *set, const WordSet *other, int32_t *to) {
     return 0;
 }
 
-/* to[i] = where string i of the other set is, UNKNOWN if it is not here. */
+/* to[i] = the number of string i of the other set, UNKNOWN if it is not in this one. */
 static void words_locate(const WordSet *set, const WordSet *other, int32_t *to) {
     for (int64_t i = 0; i < other->size; i++) {
         if (i + AHEAD < other->size) table_fetch(&set->table, other->words[i + AHEAD].key.hash);
@@ -329,7 +329,7 @@ static void words_locate(const WordSet *set, const WordSet *other, int32_t *to) 
     }
 }
 
-/* Appends these strings of another set, which must be new here. */
+/* Appends these strings of another set, which must be new. */
 static int words_take(WordSet *set, const WordSet *other, const int32_t *which, int64_t count) {
     bool known;
     for (int64_t i = 0; i < count; i++) {
@@ -378,7 +378,7 @@ static inline void swap_sorted(Sorted *a, Sorted *b) {
     *b = held;
 }
 
-/* Whether a comes before b; both are alike in their first `depth` bytes. */
+/* Whether a comes before b; their first `depth` bytes are equal. */
 static inline bool word_before(const WordSet *set, Sorted a, Sorted b, int64_t depth) {
     if (a.key != b.key) return a.key < b.key;
     const int64_t left = word_size(set, a.number), right = word_size(set, b.number);
@@ -397,7 +397,7 @@ static void sort_few(const WordSet *set, Sorted *sorted, int64_t count, int64_t 
     }
 }
 
-/* The middle one of three keys drawn so that nobody can foresee them. */
+/* The median of three keys, drawn unpredictably. */
 static uint64_t draw_pivot(const Sorted *sorted, int64_t count, uint64_t *chance) {
     uint64_t drawn[3];
     for (int d = 0; d < 3; d++) {
@@ -409,8 +409,8 @@ static uint64_t draw_pivot(const Sorted *sorted, int64_t count, uint64_t *chance
     return drawn[2] < low ? low : drawn[2] > high ? high : drawn[2];
 }
 
-/* order[i] = the number of the i-th string. Three-way quicksort on eight bytes at a time; what is alike in all of them
- * goes eight bytes deeper. Stretches that wait to be sorted never overlap: there are fewer of them than strings. */
+/* order[i] = the number of the i-th string. Three-way quicksort on eight bytes at a time; strings that are equal in all of them
+ * are sorted eight bytes deeper. Stretches still to be sorted never overlap: there are fewer of them than strings. */
 static int words_order(const WordSet *set, int32_t *order) {
     const int64_t size = set->size;
     Sorted *sorted = NULL;
@@ -436,8 +436,8 @@ static int words_order(const WordSet *set, int32_t *order) {
             else if (sorted[i].key > pivot) swap_sorted(sorted + i, sorted + --more);
             else i++;
         }
-        /* Those that end within these eight bytes come first, the shorter before the longer: what was filled up with
-         * zeros is the beginning of what has them. They are nine at most, for strings are distinct. */
+        /* Those that end within these eight bytes come first, the shorter before the longer: one padded with
+         * zeros is a prefix of one that contains zeros. There are at most nine, since strings are distinct. */
         int64_t ended = less;
         for (i = less; i < more; i++)
             if (word_size(set, sorted[i].number) <= deeper) swap_sorted(sorted + ended++, sorted + i);
@@ -494,7 +494,7 @@ static bool pairs_reserve(PairSet *set, int64_t count) {
     return true;
 }
 
-/* Room for so many pairs in all; false if there is no memory. */
+/* Room for so many pairs in all; false if memory runs out. */
 static bool pairs_expect(PairSet *set, int64_t count) {
     return make_room((void **)&set->pairs, &set->pairs_room, count, sizeof *set->pairs) && pairs_reserve(set, count);
 }
@@ -521,8 +521,8 @@ static inline int32_t pairs_number(PairSet *set, uint64_t pair, uint64_t hash, b
     return number;
 }
 
-/* Pairs go through two stages before they are looked up: first their slot is asked for, and half way through the pair
- * that its number stands for. */
+/* Pairs go through two stages before they are looked up: first their slot is prefetched, and half-way the pair
+ * that its number refers to. */
 typedef struct {
     uint64_t pairs[AHEAD], hashes[AHEAD];
 } Ring;
@@ -538,7 +538,7 @@ static inline void ring_half_way(const Ring *ring, const PairSet *set, int64_t a
     if (number >= 0) FETCH(set->pairs + number);
 }
 
-/* to[i] = the number of (first[i], second[i]); negative numbers are unknown, and an error where the set may grow. */
+/* to[i] = the number of (first[i], second[i]); negative numbers are unknown, and an error if the set may grow. */
 static int pairs_numbers(PairSet *set, const int32_t *first, const int32_t *second, int64_t count, bool grow,
                          int32_t *to) {
     Ring ring;
@@ -557,7 +557,7 @@ static int pairs_numbers(PairSet *set, const int32_t *first, const int32_t *seco
     return 0;
 }
 
-/* Adds (first_to[a], second_to[b]) for every pair (a, b) of another set; to[i] = where pair i went. */
+/* Adds (first_to[a], second_to[b]) for every pair (a, b) of another set; to[i] = the new number of pair i. */
 static int pairs_merge(PairSet *set, const PairSet *other, const int32_t *first_to, int64_t first_size,
                        const int32_t *second_to, int64_t second_size, int32_t *to) {
     Ring ring;

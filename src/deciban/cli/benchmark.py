@@ -1,7 +1,6 @@
-"""`deciban bench`: speed and accuracy beside scikit-learn on this machine, within a minute.
+"""`deciban bench`: speed and accuracy compared with scikit-learn on this machine, within a minute.
 
-Data are generated, so it runs anywhere. The two of a pair take turns and the best run of each counts, so that a busy
-machine slows both.
+The data are generated. The two of a pair take turns and the best run of each counts, so that a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from deciban.show import Result, Table
 
 BATCHES = 20  # of partial_fit
 MIN_SECONDS = 0.3  # runs are repeated up to 10 × `repeats` times until they took this long: short times are noisy
-MAX_SECONDS = 4.0  # no more repeats after this: a busy machine must not take all day
+MAX_SECONDS = 4.0  # no more repeats after this
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Pair:
     what: str
     ours: float
     theirs: float
-    apart: float | None = None  # the largest difference of two probabilities; None where none are computed
+    apart: float | None = None  # the largest difference of two probabilities; None if none are computed
     estimated: bool = False  # whether `theirs` is extrapolated from a few refits
 
     @property
@@ -134,7 +133,7 @@ class Bench(Result):
 
 
 def bench(quick: bool = False, sizes: Sizes | None = None, on_step: Callable[[str], object] | None = None) -> Bench:
-    """Time deciban beside scikit-learn: about a minute, or ten seconds if `quick`.
+    """Time deciban and scikit-learn: about a minute, or ten seconds if `quick`.
 
     `on_step` is called with the name of each part before it starts.
     """
@@ -184,7 +183,7 @@ def side_by_side(sizes: Sizes, ours: Callable[[], object], theirs: Callable[[], 
 
 
 def gaussian_pairs(sizes: Sizes) -> list[Pair]:
-    """GaussianNB: fit, predict_proba, partial_fit, and leave-one-out beside refitting."""
+    """GaussianNB: fit, predict_proba, partial_fit, and leave-one-out compared with refitting."""
     from sklearn.naive_bayes import GaussianNB
 
     X, y = gaussian_table(sizes.rows, sizes.columns)
@@ -209,7 +208,7 @@ def gaussian_pairs(sizes: Sizes) -> list[Pair]:
 
 
 def gaussian_table(n: int, d: int) -> tuple[Floats, Array]:
-    """Four classes of Gaussian columns, a little apart."""
+    """Four classes of Gaussian columns, with means a little apart."""
     rng = np.random.default_rng(1)
     y = np.arange(n) % 4
     return rng.normal(size=(n, d)) * rng.uniform(0.5, 2.0, d) + 0.3 * rng.normal(size=(4, d))[y], y
@@ -301,14 +300,14 @@ class Mixed:
         return Mixed(self.numbers[where], self.codes[where], self.y[where])
 
     def columns(self) -> dict[str, Any]:
-        """As data frames have it: categories are strings."""
+        """As a data frame: categories are strings."""
         columns: dict[str, Any] = {f"number_{j}": column for j, column in enumerate(self.numbers.T)}
         for j, column in enumerate(self.codes.T):
             columns[f"category_{j}"] = [None if np.isnan(code) else f"value {code:.0f}" for code in column]
         return columns
 
     def array(self) -> Floats:
-        """As scikit-learn takes it: numbers first, then codes."""
+        """For scikit-learn: numbers first, then codes."""
         return np.hstack([self.numbers, self.codes])
 
 
@@ -318,7 +317,7 @@ def mixed_table(n: int) -> Mixed:
     cluster = rng.integers(0, 6, n)
     centres, mixing = rng.normal(size=(6, 8)), rng.normal(size=(6, 8, 8)) / np.sqrt(8)
     values = 0.6 * centres[cluster] + np.einsum("nd,nde->ne", rng.normal(size=(n, 8)), mixing[cluster])
-    values[:, :3] = np.exp(values[:, :3])  # skewed, as amounts are
+    values[:, :3] = np.exp(values[:, :3])  # skewed, like amounts of money
     chances = rng.dirichlet(np.full(5, 1.5), size=(6, 6))[cluster].cumsum(axis=2)
     codes = np.minimum((rng.random((n, 6, 1)) > chances).sum(axis=2), 4).astype(float)
     values[rng.random(values.shape) < 0.05] = np.nan

@@ -17,7 +17,7 @@ DATE, TIME = "date", "time"
 def column_forms(table: pa.Table) -> dict[str, int | str]:
     """The form of each column of numbers or dates: how many decimals, "date" or "time".
 
-    Numbers with more decimals than a person writes have none.
+    Numbers with more decimals than people write have no form.
     """
     import pyarrow as pa
 
@@ -46,7 +46,7 @@ def in_form(values: list[Any], form: int | str | None) -> list[Any]:
 
 
 def value_in_form(value: Any, form: int | str) -> Any:
-    """A number with so many decimals, a date, or a time to the second.
+    """A number with this many decimals, a date, or a time to the second.
 
     Simple models learn dates as days since 1970.
     """

@@ -1,4 +1,4 @@
-"""What `train` took columns for: those that it left out, and those where that is not obvious."""
+"""How `train` reads columns: those that it left out, and those that are not obvious."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def column_kinds(estimator: Any) -> Sequence[ColumnKind]:
 
 
 def as_facts(kinds: Sequence[ColumnKind]) -> list[dict[str, str]]:
-    """Columns, what they were taken for, and why, for --json."""
+    """Columns, how they are read, and why, for --json."""
     return [{"column": kind.name, "kind": kind.kind, "why": kind.why} for kind in kinds]
 
 
 def to_check(kinds: Sequence[ColumnKind]) -> Table | None:
-    """The columns that a person may want to look at; None if there are none."""
+    """The columns worth checking; None if there are none."""
     from deciban.reading import kinds as reading
 
     rows = [
@@ -36,4 +36,4 @@ def to_check(kinds: Sequence[ColumnKind]) -> Table | None:
         if not kind.is_obvious
     ]
     title = "columns to check; --schema COLUMN=KIND corrects a kind"
-    return Table(title, ("column", "taken for", "why"), rows, most=MAX_COLUMNS_LISTED) if rows else None
+    return Table(title, ("column", "read as", "why"), rows, most=MAX_COLUMNS_LISTED) if rows else None

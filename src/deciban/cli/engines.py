@@ -1,4 +1,4 @@
-"""Options that say where rows are: in files, in a database, on a cluster."""
+"""Options for where rows are: in files, in a database, on a cluster."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FileOptions:
 
     @property
     def conventions(self) -> Conventions | None:
-        """How strings write numbers and dates, as far as options say it; None if they do not."""
+        """How strings write numbers and dates, as far as options define it; otherwise None."""
         given = (self.decimal, self.thousands, self.day_first)
         if given == (None, None, None):
             return None
@@ -51,7 +51,7 @@ class FileOptions:
 
     @property
     def given(self) -> list[str]:
-        """The options that were given, as a person writes them."""
+        """The options that were given, as the user writes them."""
         spelled = {"header": "no-header"} if self.header is False else {}
         spelled |= {"day_first": "month-first" if self.day_first is False else "day-first"}
         return [
@@ -96,7 +96,7 @@ class EngineOptions:
         if self.engine is not None:
             check_choice("--engine", self.engine, ENGINES)
         urls = [path for path in data if "://" in path]
-        if self.engine == "sql" or (urls and self.engine not in OWN_READERS):  # which read from s3:// and the like
+        if self.engine == "sql" or (urls and self.engine not in OWN_READERS):  # which read from s3:// and similar
             check_read_here(files)
             return self._database(data, urls)
         if self.table is not None or self.query is not None:
@@ -117,7 +117,7 @@ class EngineOptions:
 
     def _database(self, data: list[str], urls: list[str]) -> Engine:
         if len(data) != 1 or not urls:
-            raise DecibanError("--engine sql takes one database, as a URL such as postgresql://host/name")
+            raise DecibanError("--engine sql needs one database, as a URL such as postgresql://host/name")
         if self.engine not in (None, "sql") or self.checkpoint is not None:
             raise DecibanError("a database computes the sums itself: leave out --engine and --checkpoint")
         if (self.table is None) == (self.query is None):
@@ -129,7 +129,7 @@ class EngineOptions:
 
 
 def check_read_here(files: FileOptions) -> None:
-    """Refuse options for files where a database or a cluster reads the rows."""
+    """Refuse options for files if a database or a cluster reads the rows."""
     if files.given:
         raise DecibanError("{option} is for files read by deciban itself: leave it out", option=files.given[0])
 

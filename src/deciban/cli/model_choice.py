@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from deciban._typing import Array
     from deciban.reading.kinds import ColumnKind, Conventions
 
-SIMPLE_MODELS = ("naive-bayes", "tree")  # which take strings for categories
+SIMPLE_MODELS = ("naive-bayes", "tree")  # which read strings as categories
 MODELS = ("auto", "classifier", "naive-bayes", "tree", "text", "spam")
 
 
@@ -90,15 +90,15 @@ def new_estimator(model: str, schema: dict[str, str], jobs: int | None, conventi
     if model == "naive-bayes":
         from deciban.estimators.naive_bayes.mixed import NaiveBayes
 
-        laws = {"number": "gaussian", "count": "poisson", "category": "categorical", "boolean": "categorical"}
-        unsupported = [kind for kind in schema.values() if kind not in (*laws, "skip")]
+        distributions = {"number": "gaussian", "count": "poisson", "category": "categorical", "boolean": "categorical"}
+        unsupported = [kind for kind in schema.values() if kind not in (*distributions, "skip")]
         if unsupported:
             raise DecibanError(
-                "--model naive-bayes has no distribution for the kind {value!r}: give {laws} or skip",
+                "--model naive-bayes has no distribution for the kind {value!r}: give {kinds} or skip",
                 value=unsupported[0],
-                laws=", ".join(laws),
+                kinds=", ".join(distributions),
             )
-        return NaiveBayes({name: laws.get(kind, "drop") for name, kind in schema.items()}, n_jobs=jobs)
+        return NaiveBayes({name: distributions.get(kind, "drop") for name, kind in schema.items()}, n_jobs=jobs)
     if model == "tree":
         from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
 

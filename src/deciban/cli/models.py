@@ -68,7 +68,7 @@ def written_columns(model: Any) -> tuple[str, ...]:
 
 
 def formats_of(model: Any) -> dict[str, Format]:
-    """How columns write numbers and dates, where they are not plain: by the model itself, or by where it learned."""
+    """How columns write numbers and dates, if they are not plain: from the model itself, or from its origin."""
     from deciban.reading.convert import format_from_dict
 
     table: Any = getattr(model, "model", None) or getattr(model, "model_", None)
@@ -79,7 +79,7 @@ def formats_of(model: Any) -> dict[str, Format]:
 def learned_before(model: Any, rows: ModelRows) -> bool:
     """Whether the model has learned these files, by their digests; False for a pipe.
 
-    Files too large for memory are read once more for this, before any row is judged. A model that lists no learned
+    Files too large for memory are read once more for this, before any row is evaluated. A model that lists no learned
     file needs no such pass.
     """
     origin = origin_of(model)
@@ -98,7 +98,7 @@ def learned_before(model: Any, rows: ModelRows) -> bool:
 
 
 def forgotten_in_part(model: Any, rows: ModelRows) -> str:
-    """What to say of files that the model has learned and partly forgotten; nothing of others."""
+    """A note on files that the model has learned and partly forgotten; empty for others."""
     partly = set(origin_of(model).get("partly", []))
     if rows.engine.once or not partly or not partly & set(rows.digests()):
         return ""
@@ -123,7 +123,7 @@ def class_of(model: Any, label: str) -> Any:
 
 
 def columns_of(model: Any) -> dict[str, str | None]:
-    """The columns that a model of a table uses, and their kinds; None where the model does not know the kind."""
+    """The columns that a model of a table uses, and their kinds; None if the model has no kinds."""
     table: Any = getattr(model, "model", None) or getattr(model, "model_", None)
     if hasattr(table, "reader"):
         return {kind.name: kind.kind for kind in table.reader.used}

@@ -39,7 +39,7 @@ Delimiter = Annotated[
 Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of text.")]
 Missing = Annotated[
     list[str] | None,
-    typer.Option("--missing", metavar="VALUE", help="Mark that stands for a missing value; repeat it for several."),
+    typer.Option("--missing", metavar="VALUE", help="Value that means missing; repeat the option for several."),
 ]
 Header = Annotated[
     bool | None,

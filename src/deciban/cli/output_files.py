@@ -36,7 +36,7 @@ def checked_output(
             "{file!r} cannot be written: {folder!r} is {what}, so create the folder first or give another name",
             file=path,
             folder=folder,
-            what="a file" if os.path.exists(folder) else "not there",
+            what="a file" if os.path.exists(folder) else "missing",
         )
     check_not_among(path, inputs, option)
     if not os.path.exists(path):
@@ -75,7 +75,7 @@ def same_file(path: str, other: str) -> bool:
 
 
 def report_written(path: str | None, rows: int, json: bool) -> None:
-    """Say what was written into a file of rows. Nothing of standard output, a pipe or a device, where rows are."""
+    """Print what was written to a file of rows; not for standard output, a pipe or a device, which the rows go to."""
     if path is None or not os.path.isfile(path):
         return
     size = os.path.getsize(path)

@@ -1,4 +1,4 @@
-"""The rows of files as a model takes them: all, a sample, or batch by batch."""
+"""The rows of files for a model: all, a sample, or batch by batch."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class ModelRows:
             return work(X, y) if len(y) else None
 
     def digests(self) -> list[str]:
-        """What identifies learned files in a model: the digest of each, and the label column."""
+        """What identifies learned files: the digest of each, and the label column."""
         return [f"{digest} {self.split.target}" for digest in self.engine.source.digests()]
 
 
@@ -91,7 +91,7 @@ def split_columns(
 ) -> ModelRows:
     """Rows split into labels and inputs, or texts; the columns must exist.
 
-    `formats` are how strings write numbers and dates, as a model file keeps them.
+    `formats` are how strings write numbers and dates, as a model file stores them.
     """
     from deciban.engines.split import Split
 

@@ -13,7 +13,7 @@ from deciban.cli.terminal import note
 from deciban.errors import LocatedError, NotAvailableError, did_you_mean, similar
 from deciban.show import one_line
 
-NOT_A_NUMBER = re.compile(r"is not a valid (int|float)\w*( range)?")  # in the words of click
+NOT_A_NUMBER = re.compile(r"is not a valid (int|float)\w*( range)?")  # as click writes it
 EXIT_OK, EXIT_BUG, EXIT_WRONG_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -43,10 +43,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return fail("interrupted; nothing was written", EXIT_INTERRUPTED)
         except click_exception as error:
             message = usage_message(error, argv)
-            return fail(message) if message else EXIT_WRONG_INPUT  # the help was shown already
+            return fail(message) if message else EXIT_WRONG_INPUT  # the help was already shown
         except BrokenPipeError:
             return discard_output()
-        except SystemExit as exiting:  # so typer and rich exit on a closed pipe, and typer after completion
+        except SystemExit as exiting:  # typer and rich exit like this on a closed pipe, and typer after completion
             return discard_output() if isinstance(exiting.__context__, BrokenPipeError) else int(exiting.code or 0)
         except OSError as error:
             return fail(os_error_message(error))
@@ -98,7 +98,7 @@ def usage_message(error: Any, argv: Sequence[str]) -> str:
     if not message:
         return ""
     if hasattr(error, "possibilities"):  # an option that does not exist, and those that are spelled like it
-        known = [name.lstrip("-") for name in error.possibilities or []]  # dashes would make all of them alike
+        known = [name.lstrip("-") for name in error.possibilities or []]  # dashes would make all of them similar
         close = [f"--{name}" for name in similar(error.option_name.lstrip("-"), known)]
         hint = f"did you mean {' or '.join(close)}?" if close else "check its name"
         message = f"there is no option {error.option_name}: {hint}"

@@ -16,7 +16,7 @@ COLUMN_GAP = 3  # characters between columns
 
 
 def screen_table(table: pa.Table, title: str, preferred: Collection[str], width: int | None = None) -> Table:
-    """Numbered rows; where not all columns fit, the `preferred` ones come first."""
+    """Numbered rows; if not all columns fit, the `preferred` ones come first."""
     from rich.cells import cell_len
 
     cells = {"row": [str(i + 1) for i in range(table.num_rows)]}

@@ -60,7 +60,7 @@ def update(
 
 
 def save(estimator: Any, path: str) -> WriteError | None:
-    """Write the model; the error, if it is written though not safely: the command must not be repeated."""
+    """Write the model; returns the error if it was written, but not safely: the command must not be repeated."""
     try:
         estimator.save(path)
     except WriteError as error:
@@ -71,7 +71,7 @@ def save(estimator: Any, path: str) -> WriteError | None:
 
 
 def updated_path(path: str, output: str, force: bool, data: list[str]) -> str:
-    """Where the changed model goes. To replace MODEL is what these commands do; any other file needs --force."""
+    """The path of the changed model. These commands replace MODEL; any other existing file needs --force."""
     return checked_output(output, force, "model.deciban", data, replaceable=lambda existing: same_file(existing, path))
 
 
@@ -84,5 +84,5 @@ def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget
         for digest in digests:
             learned.remove(digest)
         return {**origin, "learned": learned, "names": [known for known in names if known != name]}
-    # Which file the rows came from is unknown: none counts as fully learned any more.
+    # Which file the rows came from is unknown: none counts as fully learned any longer.
     return {**origin, "learned": [], "partly": [*origin.get("partly", []), *learned]}

@@ -1,7 +1,7 @@
 """Closed forms of what `full_conformal` computes row by row, for blocks of new rows.
 
 For most distributions, adding a row to a class changes the log-densities of that class only; and its log-density of a
-learned row without itself follows from values computed once. Where a closed form loses too many digits, or does not
+learned row without itself follows from values computed once. If a closed form loses too many digits, or does not
 apply, it returns NaN, and `full_conformal` computes the row directly.
 """
 
@@ -74,7 +74,8 @@ def closed_form(model: Model, data: Data, codes: Codes) -> ClosedForm | None:
     return ByClass.of(model, data, codes, gaussian_blocks, updates)
 
 
-# ------------------------------------------------------------------ laws in which a class depends only on its own rows
+# ------------------------------------------------------------------ distributions in which a class depends only on its
+# own rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +143,7 @@ def tiled(codes: Codes, k: int) -> tuple[Array, Array, Codes]:
     slots, real, owner = [], [], []
     for c in range(k):
         rows = np.flatnonzero(codes == c)
-        spare = np.zeros(-len(rows) % kernel.WIDTH, dtype=np.intp)  # padding: any row will do
+        spare = np.zeros(-len(rows) % kernel.WIDTH, dtype=np.intp)  # padding: any row
         slots.append(np.append(rows, spare))
         real.append(np.append(np.ones(len(rows), dtype=bool), spare.astype(bool)))
         owner += [c] * (len(slots[-1]) // kernel.WIDTH)
@@ -175,7 +176,7 @@ class GaussianColumns:
     gaps: Array  # (B,) whether an entry is missing
     centre: Floats  # (d,)
     scale: Floats  # (d,)
-    laws: Floats  # (3, k, d): rows, means and scatters of the classes
+    class_sums: Floats  # (3, k, d): rows, means and scatters of the classes
     everything: Floats  # (3, 1, d): of all rows
     smoothing: float = 0.0
     kappa: float = 0.0
@@ -202,12 +203,20 @@ class GaussianColumns:
         offset, square = sums["x"] / seen, sums["xx"] / seen
         mean = (columns.pivot - centre + offset) / scale
         scatter = seen * spread_of(square, offset, ROUNDING * square) / scale**2
-        laws = np.ascontiguousarray(np.stack([seen, mean, scatter]))
+        class_sums = np.ascontiguousarray(np.stack([seen, mean, scatter]))
         everything = np.stack([total, np.zeros_like(total), total * variance / scale**2])[:, None]
         tiles = ((X - centre) / scale)[slots].transpose(0, 2, 1)
         gaps = np.asarray(np.isnan(tiles).any(axis=(1, 2)), dtype=np.uint8)
         return cls(
-            block, np.ascontiguousarray(tiles), gaps, centre, scale, laws, everything, family.smoothing, float(alpha[0])
+            block,
+            np.ascontiguousarray(tiles),
+            gaps,
+            centre,
+            scale,
+            class_sums,
+            everything,
+            family.smoothing,
+            float(alpha[0]),
         )
 
     def at_least(
@@ -234,9 +243,9 @@ class GaussianColumns:
             base,
             log_prob,
             rows,
-            self.laws,
+            self.class_sums,
             self.everything,
-            np.empty_like(self.laws),
+            np.empty_like(self.class_sums),
             np.empty_like(self.everything),
             self.scale**2,
             self.smoothing,

@@ -6,7 +6,7 @@ The strangeness of a row as one of class y is the log-odds against y,
 
 and the p-value of y is the share of rows, the new one included, that are at least as strange in their own class. A set
 has every class whose p-value is above ε = 1 − coverage. Rows are compared with all others or, class by class, with
-those of y only. Coverage is guaranteed if the model treats all rows alike: see `full_conformal`, and `promise` for
+those of y only. Coverage is guaranteed if the model treats all rows the same: see `full_conformal`, and `promise` for
 models that choose on their rows.
 
 Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world.
@@ -25,6 +25,7 @@ from deciban._typing import Array, Floats
 from deciban.errors import DecibanError, FileError
 from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged, as_labels, finite
+from deciban.results.renamed import renamed
 from deciban.show import WIDTH, Result, Table, plain
 
 TIE_TOLERANCE = 1e-9  # relative to the log-densities of a score: closer scores are ties, and count as strange enough
@@ -49,7 +50,7 @@ def strangeness(log_joint: Floats) -> Floats:
 
 
 def thresholds(log_joint: Floats) -> Floats:
-    """The least score of another row that is at least as strange, (n, k), lowered by the rounding of the score."""
+    """The smallest score of another row that is at least as strange, (n, k), lowered by the rounding of the score."""
     rest = others(log_joint)
     score = difference(rest, log_joint)
     with np.errstate(invalid="ignore"):
@@ -57,7 +58,7 @@ def thresholds(log_joint: Floats) -> Floats:
 
 
 def difference(rest: Floats, own: Floats) -> Floats:
-    """rest − own. Where both are impossible, +∞, or −∞ if there is only one class."""
+    """rest − own. If both are impossible, +∞, or −∞ if there is only one class."""
     with np.errstate(invalid="ignore"):
         score = rest - own
     return np.where(np.isnan(score), np.inf if own.shape[-1] > 1 else -np.inf, score)
@@ -78,7 +79,7 @@ class Strangeness:
     """Strangeness of rows in their own class, each under a model without it."""
 
     values: tuple[Floats, ...]  # by class, ascending
-    above: tuple[Floats, ...]  # the weight of rows at least so strange; one entry more than `values`, which is 0
+    above: tuple[Floats, ...]  # the weight of rows at least as strange; one more entry than `values`, which is 0
 
     @classmethod
     def of(cls, scores: Floats, codes: Array, k: int, weight: Floats | None = None) -> Strangeness:
@@ -128,7 +129,7 @@ class Strangeness:
             if len(scores) > limit:
                 at = weight_above[0] * (
                     1.0 - (np.arange(limit) + 0.5) / limit
-                )  # the weight that is as strange or stranger
+                )  # the weight of rows at least as strange
                 scores = scores[np.searchsorted(-weight_above, -at, side="right") - 1]
                 weight_above = weight_above[0] * np.arange(limit, -1, -1) / limit
             values.append(scores)
@@ -144,11 +145,11 @@ class Strangeness:
         """The inverse of `to_dict`, checked."""
         scores, rows = document["scores"], np.asarray(document["rows"], dtype=np.float64)
         if not isinstance(scores, list) or len(scores) != k or rows.shape != (k,) or not (rows >= 0).all():
-            raise FileError("the scores of its rows are not those of its classes")
+            raise FileError("the scores of its rows do not match its classes")
         values = tuple(np.asarray(mine, dtype=np.float64).reshape(-1) for mine in scores)
         for mine, n in zip(values, rows, strict=True):
             if not (mine[1:] >= mine[:-1]).all() or np.isnan(mine[:1]).any() or (len(mine) == 0) != (n == 0):
-                raise FileError("the scores of its rows are not in order")
+                raise FileError("the scores of its rows are not sorted")
         above = tuple(
             n * np.arange(len(mine), -1, -1) / max(1, len(mine)) for mine, n in zip(values, rows, strict=True)
         )
@@ -175,13 +176,13 @@ def left_out_p_values(judged: Judged, by_class: bool) -> Floats:
     scores = Strangeness.of_judged(judged)
     counts = scores.at_least(limit, by_class)
     own = strangeness(judged.log_proba)[np.arange(len(codes)), codes]
-    self_ = own[:, None] >= limit  # where a row counts itself, it is subtracted again, also from the total
+    self_ = own[:, None] >= limit  # if a row counts itself, it is subtracted again, also from the total
     among = np.arange(len(judged.classes)) == codes[:, None] if by_class else np.ones(limit.shape, dtype=bool)
     total = (scores.rows if by_class else scores.rows.sum()) - among * weight[:, None]
     return np.asarray((counts - (self_ & among) * weight[:, None] + 1.0) / (total + 1.0))
 
 
-# ------------------------------------------------------------------ what is promised
+# ------------------------------------------------------------------ the guarantee
 
 
 def check_coverage(coverage: Any) -> float:
@@ -203,7 +204,7 @@ def cross_bound(coverage: float, rows: float, folds: int) -> float:
     >>> round(cross_bound(0.9, 1000, 5), 4)
     0.7928
     """
-    if folds < 2:  # nothing is ruled out
+    if folds < 2:  # no class is ruled out
         return coverage
     epsilon = 1.0 - coverage
     return max(0.0, 1.0 - 2.0 * epsilon - 2.0 * coverage * (folds - 1) / (rows + folds))
@@ -211,17 +212,17 @@ def cross_bound(coverage: float, rows: float, folds: int) -> float:
 
 def promise(way: str, coverage: float, by_class: bool, rows: Floats, folds: int = 0) -> str:
     """The guarantee in a sentence."""
-    asked = f"{100.0 * coverage:.6g} %"
+    share = f"{100.0 * coverage:.6g} %"
     whose = "of new rows of every class" if by_class else "of new rows"
     like = "if they come from the same source as the training rows, whatever their distribution"
     if way == FULL:
-        return f"At least {asked} {whose} have their class in the set, {like}."
+        return f"At least {share} {whose} have their class in the set, {like}."
     if way == CROSS:
         some = rows[rows > 0]
         n = float((some.min() if len(some) else 0.0) if by_class else rows.sum())
         sure = math.floor(1000.0 * cross_bound(coverage, n, folds)) / 10.0
-        return f"About {asked} {whose} have their class in the set, and at least {sure:.6g} %, {like}."
-    return f"About {asked} {whose} have their class in the set, if a single row changes the model little."
+        return f"About {share} {whose} have their class in the set, and at least {sure:.6g} %, {like}."
+    return f"About {share} {whose} have their class in the set, if a single row changes the model little."
 
 
 # ------------------------------------------------------------------ results
@@ -243,7 +244,7 @@ class PredictionSets(Result):
 
     classes: Array
     p_values: Floats  # (n, k)
-    coverage: float  # as asked for
+    coverage: float  # as requested
     by_class: bool
     way: str
     guarantee: str
@@ -286,7 +287,7 @@ class PredictionSets(Result):
     def evaluate(self, y: Any) -> SetsEvaluation:
         """How often the true class is in the set, and how large sets are, over rows whose class is known.
 
-        A label that is none of the classes is in no set.
+        A label that is not one of the classes is in no set.
         """
         labels = as_labels(y)
         if len(labels) != len(self.p_values):
@@ -389,11 +390,13 @@ class SetsEvaluation(Result):
     """How good prediction sets are on rows whose class is known."""
 
     classes: tuple[Any, ...]  # the model's, followed by labels that it does not know
-    asked: float  # the coverage asked for
+    requested_coverage: float
     truth: Array  # class codes
     hit: Array  # whether the true class is in the set
     sizes: Array
     way: str
+
+    asked = renamed("asked", "requested_coverage")
 
     @property
     def coverage(self) -> float:
@@ -434,21 +437,25 @@ class SetsEvaluation(Result):
 
     @property
     def worst_class(self) -> float:
-        """The least coverage of a class."""
+        """The lowest coverage of a class."""
         return min((row[2] for row in self.per_class.rows), default=math.nan)
 
     def in_words(self) -> str:
         """A summary in a sentence."""
         worst = f" ({100.0 * self.worst_class:.3g} % of the class covered least)" if len(self.classes) > 1 else ""
         return (
-            f"Prediction sets of {100.0 * self.asked:.6g} %: they contain the true class of "
+            f"Prediction sets of {100.0 * self.requested_coverage:.6g} %: they contain the true class of "
             f"{100.0 * self.coverage:.3g} % of rows{worst}, and their mean size is {self.mean_size:.3g}; "
             f"{100.0 * self.single:.3g} % contain one class, {100.0 * self.empty:.3g} % none."
         )
 
     def to_table(self) -> Table:
         rows = [
-            ("coverage", self.coverage, f"share of rows whose class is in the set; asked for {self.asked:g}"),
+            (
+                "coverage",
+                self.coverage,
+                f"share of rows whose class is in the set; requested {self.requested_coverage:g}",
+            ),
             ("mean size", self.mean_size, "classes in a set"),
             ("single", self.single, "share of sets with one class"),
             ("empty", self.empty, "share of sets with no class"),
@@ -464,7 +471,8 @@ class SetsEvaluation(Result):
         return {
             "rows": len(self.hit),
             "way": self.way,
-            "asked": self.asked,
+            "requested_coverage": self.requested_coverage,
+            "asked": self.requested_coverage,  # the old key
             "coverage": finite(self.coverage),
             "error": finite(self.error),
             "mean_size": finite(self.mean_size),

@@ -16,7 +16,7 @@ from deciban.show import plain
 
 
 def explain(model: Model, data: Data, target: int | None = None, against: int | None = None) -> Evidence:
-    """One row's evidence for class `target` over `against`; by default, for the likeliest over the runner-up."""
+    """One row's evidence for class `target` over `against`; by default, for the most probable over the second."""
     log_joint = model.log_joint(data)[0]
     target, against = compared_classes(log_joint, model.classes, target, against)
     prior = 0.0
@@ -64,7 +64,7 @@ def value_of(columns: Columns, row: Array, j: int) -> Any:
 
 
 def item_label(columns: Columns, row: Array, j: int) -> str:
-    """The name of a column's item, with its parent's value where that is known."""
+    """The name of a column's item, with its parent's value if that is known."""
     on = columns.parents[j] if columns.parents is not None else -1
     if on < 0 or columns.categories is None or not 0 <= row[on] < len(columns.categories[on]):
         return columns.name(j)
@@ -72,7 +72,7 @@ def item_label(columns: Columns, row: Array, j: int) -> str:
 
 
 def compared_classes(log_joint: Floats, classes: Array, target: int | None, against: int | None) -> tuple[int, int]:
-    """The two classes to compare: as given, or else the likeliest."""
+    """The two classes to compare: as given, or else the most probable."""
     if len(classes) < 2:
         raise ValueError("there is only one class: learn rows of another one to compare it with")
     order = np.argsort(-log_joint, kind="stable")
@@ -84,7 +84,7 @@ def compared_classes(log_joint: Floats, classes: Array, target: int | None, agai
 
 
 def difference(terms: Floats, target: int, against: int) -> Floats:
-    """log-odds of every term; 0 where both classes have the same infinite value."""
+    """log-odds of every term; 0 if both classes have the same infinite value."""
     a, b = terms[:, target], terms[:, against]
     neither = np.isinf(a) & (a == b)
     return np.asarray(np.where(neither, 0.0, a) - np.where(neither, 0.0, b))

@@ -98,7 +98,7 @@ class FullConformal:
     def _literal(self, row: Data, limit: Floats, by_class: bool, gap: bool) -> Floats:
         """The weight of rows at least as strange as the new one, by class: it is added, and each row is left out.
 
-        A row with a missing value where columns depend on each other is not added to the sums, only scored. A prior
+        If columns depend on each other, a row with a missing value is not added to the sums, only scored. A prior
         strength that is estimated from the sums ("empirical") is that of all rows with the new one, for every row.
         """
         model = widened(self.model, row)
@@ -147,7 +147,7 @@ def alone(model: Model, rows: Data, c: int) -> tuple[Sums, ...]:
 
 
 def of_class(columns: Columns, c: int, times: int) -> Columns:
-    """Columns with the pivot of class c, repeated for so many classes."""
+    """Columns with the pivot of class c, repeated for this many classes."""
     if columns.pivot is None:
         return columns
     return replace(columns, pivot=np.repeat(columns.pivot[c : c + 1], times, axis=0))

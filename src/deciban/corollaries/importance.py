@@ -1,6 +1,6 @@
-"""Importance: what explanations say on average over rows.
+"""Importance: the average of explanations over rows.
 
-For a row of class y, the evidence of a column is its item in the row's explanation for y over the likeliest other
+For a row of class y, the evidence of a column is its item in the row's explanation for y over the most probable other
 class, under sums that the row is not in. A column's importance is the mean of its absolute value, in decibans.
 """
 
@@ -22,14 +22,14 @@ MAX_ROWS_AT_FIT = 200  # on which importance is computed while fitting,
 MAX_ROWS_GIVEN = 400  # and on rows that are given
 MAX_ENTRIES = 1 << 22  # of evidence: rows by items by classes
 MIN_ROWS = 20  # however many entries that is
-FEW_FOLDS, ROWS_PER_ROW_OUT = 5, 10  # rows leave the sums at once if so many stay for each, and otherwise in folds
+FEW_FOLDS, ROWS_PER_ROW_OUT = 5, 10  # rows leave the sums at once if this many stay for each, otherwise in folds
 MAX_CLASSES, MAX_ITEMS = 6, 200  # in what is stored: the largest classes, the most important items
 MAX_POINTS = 12  # of a curve, besides missing values and other categories
-MAX_NATS = 50.0  # of an item in a row: what rules out a class is counted as so much
+MAX_NATS = 50.0  # of an item in a row: the cap for evidence that rules out a class
 MAX_PAIRS, MAX_COLUMNS_PAIRED = 3, 12  # pairs that are named, among the most important columns
 MIN_PAIR_DECIBANS, MIN_PAIR_SHARE = 1.0, 0.15  # of the variation within a value that the other column explains
-FEW_GROUPS = 4  # of values, where two columns are looked at together
-MIN_DEGREES = 20  # degrees of freedom, where variation within a value is measured
+FEW_GROUPS = 4  # of values, if two columns are looked at together
+MIN_DEGREES = 20  # degrees of freedom for the variation within a value
 MISSING, OTHERS = "missing", "others"
 
 
@@ -38,10 +38,10 @@ class ColumnValues(NamedTuple):
 
     group: Codes  # (n,) −1: the row does not have the item
     names: tuple[str, ...]
-    at: tuple[float | None, ...]  # where they are, of numbers
+    at: tuple[float | None, ...]  # their positions, for numbers
 
 
-PRESENT = ColumnValues(np.zeros(1, dtype=np.int32), ("",), (None,))  # of a word, which is there or not
+PRESENT = ColumnValues(np.zeros(1, dtype=np.int32), ("",), (None,))  # of a word, which is present or not
 
 
 class RowEvidence(NamedTuple):
@@ -70,16 +70,16 @@ def max_rows(items: int, k: int, most: int) -> int:
 
 
 def folds_out(n: int, learned: float) -> Iterator[Array]:
-    """Rows to take out of the sums at a time, of n rows among so many that were learned."""
+    """Rows to take out of the sums at a time, for n rows among this many learned ones."""
     folds = 1 if n * ROWS_PER_ROW_OUT <= learned else min(n, FEW_FOLDS)
     return (np.arange(f, n, folds) for f in range(folds))
 
 
 def rivals(scores: Floats, y: Codes) -> Codes:
-    """The likeliest class of each row that is not its own."""
+    """The most probable class of each row other than its own."""
     others = scores.copy()
     others[np.arange(len(y)), y] = -np.inf
-    ruled_out = ~np.isfinite(others).any(axis=1)  # every other class: any of them will do
+    ruled_out = ~np.isfinite(others).any(axis=1)  # every other class: any of them
     others[ruled_out] = 0.0
     others[np.flatnonzero(ruled_out), y[ruled_out]] = -np.inf
     return np.asarray(others.argmax(axis=1), dtype=np.int32)
@@ -238,7 +238,7 @@ def rounded(decibans: float) -> float:
 
 
 def members(group: Codes) -> Floats:
-    """(groups, n): 1 where a row is of a group; groups without any row are left out."""
+    """(groups, n): 1 if a row is in a group; groups without any row are left out."""
     table = np.zeros((int(group.max(initial=-1)) + 2, len(group)))
     table[group, np.arange(len(group))] = 1.0  # those of −1 are in the last
     return table[:-1][table[:-1].any(axis=1)]
@@ -253,7 +253,7 @@ def within(values: Floats, member: Floats) -> Floats:
 
 
 def by_explanations(model: Any, rows: Any, codes: Codes, weight: Floats | None, learned: bool) -> Importance | None:
-    """The importance of every item in a learner's explanations of rows; `learned`: they leave the sums for it.
+    """The importance of every item in a learner's explanations of rows; `learned`: they are taken out of the sums.
 
     None if no row is left that can be explained.
     """
@@ -270,7 +270,7 @@ def by_explanations(model: Any, rows: Any, codes: Codes, weight: Floats | None, 
             continue
         for i, log_joint in zip(at.tolist(), part.log_joints(rows.take(at)), strict=True):
             if codes[i] not in where or not part.weight[np.flatnonzero(where == codes[i])[0]] > 0:
-                continue  # nothing is left of its class
+                continue  # its class is empty
             scores[i, where] = log_joint
             for name, value, nats in part.item_evidence(rows.take(np.array([i]))):
                 if name not in places:
@@ -298,7 +298,7 @@ def by_explanations(model: Any, rows: Any, codes: Codes, weight: Floats | None, 
 
 
 def grouped(values: Sequence[Any]) -> ColumnValues:
-    """ColumnValues in groups: numbers where all are, categories otherwise."""
+    """ColumnValues in groups: numbers if all are, categories otherwise."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return grouped_numbers(np.array(values, dtype=np.float64))
     return grouped_categories(values)

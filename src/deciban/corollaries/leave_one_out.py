@@ -22,8 +22,8 @@ from deciban.results.evaluation import ONE_CLASS, Judged, average, likeliest
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import Table
 
-MAX_COMPARED_ROWS = 2000  # a log loss averaged over so many rows is enough to compare candidates
-MAX_ROWS_WITHOUT_DOWNDATES = 200  # where every row needs an estimate of its own
+MAX_COMPARED_ROWS = 2000  # a log loss averaged over this many rows is enough to compare candidates
+MAX_ROWS_WITHOUT_DOWNDATES = 200  # if every row needs an estimate of its own
 
 
 CANNOT_LEAVE_OUT = (
@@ -40,18 +40,18 @@ class LeaveOneOut(Judged):
     in the choice.
 
     Without a row its class has a smaller share, so the class shares without it are evidence against the row's label:
-    where little else is known, rows would be ranked upside down. So AUC and calibration use the class shares of all
+    if little else is known, rows would be ranked upside down. So AUC and calibration use the class shares of all
     rows, as for a new row. So do predictions if evidence is pooled, and may have no weight, and classes are of equal
     size: otherwise each row would be assigned to another class. Probabilities and log loss are those without the row.
 
     Rows that are `alone` in their class are not evaluated: without them, the class is unknown. They do not count in any
-    measure; their share is about that of new rows of unseen classes (Good and Turing). It prints in short; `details()`
-    shows all that an `Evaluation` does.
+    measure; their share is about that of new rows of unseen classes (Good and Turing). It prints a summary;
+    `details()` shows all that an `Evaluation` does.
     """
 
     alone: Array | None = None  # (n,) bool
     way: str = EXACT
-    learned: Floats | None = None  # (k,) weight of each class, where the prior is its share
+    learned: Floats | None = None  # (k,) weight of each class, if the prior is its share
     pooled: bool = False
 
     @property
@@ -106,8 +106,10 @@ class LeaveOneOut(Judged):
         return average(losses[counted], self._weights[counted])
 
     def to_table(self) -> Table:
-        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)] if self.judged else []
-        return Table(f"{self.how} over {self.judged} row{'s' * (self.judged != 1)}", ("measure", "value"), rows)
+        rows = [("accuracy", self.accuracy), ("log_loss", self.log_loss)] if self.evaluated_rows else []
+        return Table(
+            f"{self.how} over {self.evaluated_rows} row{'s' * (self.evaluated_rows != 1)}", ("measure", "value"), rows
+        )
 
     @property
     def note(self) -> str:
@@ -118,7 +120,7 @@ class LeaveOneOut(Judged):
         alone = 0 if self.alone is None else int((self.alone & some).sum())
         if not alone:
             return ""
-        if not self.judged:
+        if not self.evaluated_rows:
             return "No class has two rows, so the model cannot be evaluated."
         rows = "1 row is" if alone == 1 else f"{alone} rows are"
         share = alone / max(1, int(some.sum()))
@@ -128,15 +130,21 @@ class LeaveOneOut(Judged):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return {**Judged.to_dict(self), "judged_rows": self.judged, "note": self.note or None}
+        n = self.evaluated_rows
+        return {
+            **Judged.to_dict(self),
+            "evaluated_rows": n,
+            "judged_rows": n,
+            "note": self.note or None,
+        }  # the old key too
 
     def _all_parts(self) -> list[Table | str]:
-        if len(self.classes) == 1 or (self.note and not self.judged):
+        if len(self.classes) == 1 or (self.note and not self.evaluated_rows):
             return self._parts()
         return [*Judged._all_parts(self), *self._note()]
 
     def _parts(self) -> list[Table | str]:
-        has_figures = len(self.classes) != 1 and (self.judged or not self.note)
+        has_figures = len(self.classes) != 1 and (self.evaluated_rows or not self.note)
         return [*([self.to_table()] if has_figures else []), *self._note()]
 
     def _note(self) -> list[Table | str]:
@@ -148,7 +156,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Posterior of every row without itself. The rows must be among those the model learned.
 
-    For a row so far out that rounding may hide the sums without it, its class's other rows are learned again; if not
+    For a row so extreme that rounding may hide the sums without it, its class's other rows are learned again; if not
     all of them are given, the row is forgotten; if that is not possible either, its posterior is NaN.
     """
     log_proba = score.leave_one_out(data, model, y, weight, n_jobs)
@@ -278,9 +286,9 @@ def best_family(
 
     With `criterion` "accuracy", the most accurate one, and among equally accurate ones that with the least log loss.
 
-    Every candidate uses the same sums. A candidate under which some class has a singular covariance is passed over
-    unless all are: it would be repaired, not chosen. Rows whose class has no other row are left out, since no candidate
-    helps them. So are rows without which the sums are lost in rounding.
+    Every candidate uses the same sums. A candidate under which some class has a singular covariance is skipped unless
+    all are singular: it would be repaired, not chosen. Rows whose class has no other row are left out, since no
+    candidate helps them. So are rows without which the sums are lost in rounding.
     """
     rows = np.flatnonzero(model.stats.weight[y] > (1.0 if weight is None else weight) * (1.0 + RESIDUE))
     quick = all(family.downdates(model.alpha()) for family in candidates)

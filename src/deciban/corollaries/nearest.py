@@ -27,7 +27,7 @@ def by_distance(model: Model) -> Model:
 
 
 def nearest(model: Model, data: Data, medians: Floats | None, n_jobs: int | None) -> Array:
-    """The class of the nearest centroid, or with unequal priors the likeliest; (n,) codes."""
+    """The class of the nearest centroid, or with unequal priors the most probable; (n,) codes."""
     if medians is not None:
         rows = dense_rows(data[0])
         return np.array([int(np.abs(row - medians).sum(axis=1).argmin()) for row in rows], dtype=np.intp)

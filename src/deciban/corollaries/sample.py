@@ -11,7 +11,7 @@ from deciban.joint import Model
 def sample(
     model: Model, n: int, rng: np.random.Generator, given: int | None = None, length: int | None = None
 ) -> tuple[list[Floats], Array]:
-    """n rows (a matrix per block) and their class codes. `length` is the number of words where rows are bags of words;
+    """n rows (a matrix per block) and their class codes. `length` is the number of words if rows are bags of words;
     without it, it is drawn about the class's mean length."""
     if not model.generative:
         raise TypeError("complement naive Bayes is not a generative model: rows cannot be drawn from it")

@@ -34,7 +34,7 @@ class Structure(Result):
             on = self.parents[j]
             given = float(self.given_class[j]) if on >= 0 else None
             rows.append((self.columns[j], self.columns[on] if on >= 0 else None, given, float(self.of_class[j])))
-        return Table("what hangs on what", ("column", "parent", "bits given class", "bits of class"), rows)
+        return Table("dependencies between columns", ("column", "parent", "bits given class", "bits of class"), rows)
 
     def to_dict(self) -> dict[str, Any]:
         return self.to_table().to_dict()

@@ -58,7 +58,7 @@ class Engine(ABC):
     name: ClassVar[str]
     once: bool = False  # whether rows can be read only once
     named: bool = True  # whether columns have names
-    target: str | None = None  # the column of labels, where they were given separately
+    target: str | None = None  # the column of labels, if they were given separately
     size: int | None = None  # of the whole source, in `unit`; None if unknown
     unit: str = "partitions"
     rows_named: str = "the rows"  # the name of the source in messages, without passwords
@@ -70,7 +70,7 @@ class Engine(ABC):
 
     @abstractmethod
     def sample(self, rows: int) -> pa.Table:
-        """All rows, if there are at most `rows`; otherwise about as many, from all over, without reading all."""
+        """All rows, if there are at most `rows`; otherwise about that many, spread evenly, without reading all."""
 
     @abstractmethod
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
@@ -80,11 +80,11 @@ class Engine(ABC):
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
         """Answers for all rows, with the schema `fields`, in the engine's own kind of table, computed lazily.
 
-        Where rows have an order, the answers have it too; otherwise the answers are columns beside the rows.
+        If rows have an order, the answers have it too; otherwise the answers are columns next to the rows.
         """
 
     def pushed(self, question: Question) -> PushedSums | None:
-        """The sums, computed by the database itself; None where that is impossible."""
+        """The sums, computed by the database itself; None if that is impossible."""
         del question
         return None
 

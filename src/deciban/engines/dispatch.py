@@ -26,7 +26,7 @@ ARROW_READERS = ("RecordBatchReader", "RecordBatchFileReader", "RecordBatchStrea
 def engine_of(
     X: Any, y: Any = None, engine: str | None = None, texts: bool = False, strings: Sequence[str] = ()
 ) -> Any:
-    """The engine for these rows; None where they are in memory, as arrays and frames are.
+    """The engine for these rows; None if they are in memory, as arrays and frames are.
 
     Strings are paths unless they may be something else: for a model of `texts`, they may be texts. `strings` are the
     columns of files that are to be read as strings, since the model knows how they write numbers.
@@ -54,7 +54,7 @@ def engine_of(
 
 
 def is_engine(X: Any) -> bool:
-    """Whether these rows are an engine already."""
+    """Whether these rows already are an engine."""
     if not type(X).__module__.startswith("deciban.engines."):
         return False
     from deciban.engines.base import Engine

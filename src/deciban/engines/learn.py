@@ -35,7 +35,7 @@ SAMPLE_ROWS = 20_000  # rows of the sample that choices are made on
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InputSpec:
-    """What a model needs of a table; and if it has learned already, from which columns and classes."""
+    """What a model needs from a table; and if it has already learned, from which columns and classes."""
 
     model: str  # its name, for messages
     texts: bool = False
@@ -67,11 +67,11 @@ def split_of(spec: InputSpec, engine: Engine, y: Any, sample_weight: Any = None,
     missing = [name for name in columns or () if name not in names]
     if missing:
         raise DecibanError(
-            "{rows} has no column {column!r}, and the model was fitted with it: {hint}",
+            "{rows} has no column {column!r}, but the model was fitted with it: {hint}",
             rows=engine.rows_named,
             column=one_line(missing[0]),
             hint=did_you_mean(missing[0], names, "add it, with NULL for missing values"),
-            command_line="{rows} has no column {column!r}, and the model was trained with it: {hint_on_command_line}",
+            command_line="{rows} has no column {column!r}, but the model was trained with it: {hint_on_command_line}",
             hint_on_command_line=did_you_mean(missing[0], names, "add it, with empty fields for missing values"),
         )
     split = Split(target, sample_weight, text, engine.named, spec.labelled, columns, classes=spec.classes)
@@ -122,7 +122,7 @@ def sample_rows(engine: Engine, split: Split) -> tuple[Any, Any, Any]:
 
 @contextmanager
 def in_sample(engine: Engine) -> Iterator[None]:
-    """Errors inside say that the row number is that of the sample."""
+    """Errors inside state that the row number is that of the sample."""
     try:
         yield
     except DecibanError as error:
@@ -160,7 +160,7 @@ def total_over_rows(engine: Engine, split: Split, compute: Callable[[Any, Any, A
 
 
 def one_by_one(engine: Engine, split: Split, forget: Callable[[Any, Any, Any], Any]) -> None:
-    """Forget one table after the other, in their order."""
+    """Forget one table after another, in order."""
     if not isinstance(engine, Stream):
         raise DecibanError(
             "{rows} cannot be forgotten by the engine: read the rows in batches, and call forget for each batch",

@@ -35,7 +35,7 @@ class Split:
     columns: tuple[str, ...] | None = None  # those that were learned; None: all others
     mark: Any = None  # a label that means a missing label
     classes: Array | None = None  # of the model: labels are read as its type of label
-    formats: Mapping[str, Format] = field(default_factory=dict)  # how strings write numbers, where the model needs them
+    formats: Mapping[str, Format] = field(default_factory=dict)  # how strings write numbers, if the model needs them
 
     def inputs(self, table: pa.Table) -> Any:
         """The inputs of the model."""
@@ -53,7 +53,7 @@ class Split:
         return np.column_stack([column.to_numpy() for column in table.columns])
 
     def labels(self, table: pa.Table) -> Any:
-        """The column of labels, missing where there is none."""
+        """The column of labels, missing if there is none."""
         if self.target is None:
             return None
         column = table[self.target]
@@ -117,5 +117,5 @@ def written_kinds(inputs: pa.Table, conventions: Conventions | None = None) -> l
 
 
 def formats_of(inputs: pa.Table, conventions: Conventions | None = None) -> dict[str, Format]:
-    """How the strings of a table write numbers and dates, for models that would take them for categories."""
+    """How the strings of a table write numbers and dates, for models that would read them as categories."""
     return {kind.name: kind.format for kind in written_kinds(inputs, conventions) if kind.format is not None}

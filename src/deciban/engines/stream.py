@@ -37,7 +37,7 @@ Result = TypeVar("Result")
 TABLE_ROWS = 1 << 16  # rows of a table
 CHECKPOINT_SECONDS = 60.0  # seconds between two checkpoints
 MAX_WAITING_TABLES = 2  # tables that wait for each worker
-MAX_TABLES_LOOKED_AT = 64  # tables in which a column may be empty before its type is taken to be string
+MAX_TABLES_LOOKED_AT = 64  # tables in which a column may be empty before it is read as strings
 POLL_SECONDS = 0.05  # seconds between checks for a failed worker
 
 
@@ -61,10 +61,10 @@ def stream(
         A file that keeps the sums so far: started again with the same files, learning resumes from it. The file is
         removed at the end.
     every : float, default=60
-        Least number of seconds between two checkpoints: tables that were begun are summed first.
+        Shortest time in seconds between two checkpoints: tables already started are summed first.
     n_jobs : int, optional
-        Threads that sum; None takes as many as there are processors.
-    how : what `open_source` takes besides: format, delimiter, encoding, missing, types, strings, decimal,
+        Threads that sum; None means one per processor.
+    how : further arguments of `open_source`: format, delimiter, encoding, missing, types, strings, decimal,
         header, sheet
 
     >>> import pyarrow as pa
@@ -86,7 +86,7 @@ class KeepsSums(Protocol):
 
 
 class Stream(Engine):
-    """Tables one after the other."""
+    """Tables one after another."""
 
     name: ClassVar[str] = "stream"
 
@@ -103,7 +103,7 @@ class Stream(Engine):
         self.once, self.named, self.target = tables.once, tables.named, tables.target
         self.size, self.unit, self.rows_named = tables.size, tables.unit, tables.name
         self.rows_read = 0  # in the last pass, so far
-        self.conventions: Conventions | None = None  # how strings write numbers and dates, where that is known
+        self.conventions: Conventions | None = None  # how strings write numbers and dates, if that is known
         if not every >= 0:
             raise DecibanError(f"every is {every}: it must be a number of seconds, 0 or more")
         if self.checkpoint is not None and not os.path.isdir(os.path.dirname(self.checkpoint) or "."):
@@ -114,8 +114,8 @@ class Stream(Engine):
             raise DecibanError("the checkpoint {file!r} is a folder: give the name of a file", file=self.checkpoint)
         if checkpoint is not None and not tables.marks():
             raise DecibanError(
-                "checkpoint= works with files only, whose rows can be read again: leave it out",
-                command_line="--checkpoint works with files only, whose rows can be read again: leave it out",
+                "checkpoint= works only with files, whose rows can be read again: leave it out",
+                command_line="--checkpoint works only with files, whose rows can be read again: leave it out",
             )
 
     @property
@@ -124,7 +124,7 @@ class Stream(Engine):
 
     @property
     def source(self) -> Source:
-        """The files, where rows are in files."""
+        """The files, if rows are in files."""
         assert isinstance(self.tables, FileTables)
         return self.tables.source
 
@@ -211,12 +211,12 @@ class Stream(Engine):
             yield result
 
     def one_by_one(self, work: Callable[[pa.Table], None]) -> None:
-        """Work on every table, in order, one at a time; the next is read meanwhile."""
+        """Work on every table, in order, one at a time; the next is read in the meantime."""
         for _ in self.each(lambda batch: work(batch.table), n_jobs=1):
             pass
 
     def _attempted(self, work: Callable[[Batch], Result], batch: Batch) -> Result | Failure:
-        """The result, or the error, to be raised where its place is known."""
+        """The result, or the error, to be raised once its place is known."""
         try:
             set_row_numbers(self.tables.place(batch).numbers)
             return work(batch)
@@ -320,7 +320,7 @@ class TableSource(ABC):
 
     @abstractmethod
     def sample(self, rows: int) -> pa.Table:
-        """Some rows, from all over if possible."""
+        """Some rows, evenly spread if possible."""
 
     @abstractmethod
     def read(self, skip: int, watch: Watch | None) -> Generator[Batch, None, None]:
@@ -336,7 +336,7 @@ class TableSource(ABC):
         return Place(batch.file, range(batch.first, batch.first + batch.table.num_rows))
 
     def marks(self) -> list[Any]:
-        """A fingerprint of the rows, to tell whether they are the same as before; empty if there is none."""
+        """A fingerprint of the rows, to check whether they are the same as before; empty if there is none."""
         return []
 
 
@@ -396,7 +396,7 @@ class FrameTables(TableSource):
         self.read_ahead: list[pa.Table] = []  # tables that were read already
         first = next(self.iterator, None)
         if first is None:
-            raise DecibanError(f"{name} gave no rows: there is nothing to learn from")
+            raise DecibanError(f"{name} returned no rows: there is nothing to learn from")
         table, self.named, self.target = as_table(first)
         seen = [table]
         while len(seen) < MAX_TABLES_LOOKED_AT and pa.null() in known_types(seen).types:
@@ -422,7 +422,7 @@ class FrameTables(TableSource):
                 columns.append(table[field.name].cast(field.type))
             except Exception as error:  # Arrow's errors have no common kind
                 raise EngineError(
-                    "column {column!r} holds {own}, and the first table {first} ({problem})",
+                    "column {column!r} holds {own}, but in the first table {first} ({problem})",
                     column=field.name,
                     file=self._place(number),
                     own=table[field.name].type,
@@ -470,7 +470,7 @@ class FrameTables(TableSource):
 
 
 def known_types(tables: list[pa.Table]) -> pa.Schema:
-    """The type of each column in the first table where it is not empty."""
+    """The type of each column in the first table in which it is not empty."""
     import pyarrow as pa
 
     fields = []
@@ -481,7 +481,7 @@ def known_types(tables: list[pa.Table]) -> pa.Schema:
 
 
 def settled_schema(schema: pa.Schema, target: str | None) -> pa.Schema:
-    """Types that fit later tables too, where integers may be floats or missing."""
+    """Types that fit later tables too, in which integers may be floats or missing."""
     import pyarrow as pa
 
     fields = []

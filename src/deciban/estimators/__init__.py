@@ -1,1 +1,1 @@
-"""Estimators with scikit-learn's names, parameters and attributes. Only here is scikit-learn imported."""
+"""Estimators with scikit-learn's names, parameters and attributes. scikit-learn is imported only here."""

@@ -1,4 +1,4 @@
-"""What several estimators share, above all attributes with scikit-learn's names: written once, and assigned."""
+"""Shared by several estimators: mostly attributes with scikit-learn's names, written once and assigned."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _means(self: Any) -> Array:
 
 
 def _covariances(self: Any) -> Array:
-    """Covariances of the classes, (k, d, d), as used: shrunk, and repaired where they were singular."""
+    """Covariances of the classes, (k, d, d), as used: shrunk, and repaired if singular."""
     params = gaussian_params(self)
     k, d = params.mean.shape
     if params.roots is None:
@@ -100,7 +100,7 @@ def decision_function(self: Any, X: Any) -> Floats:
 
 
 def warn_of_repairs(model: Model, blocks: list[tuple[Repairs, Model]], advice: str) -> None:
-    """Warn, once per model, what was done about singular covariances."""
+    """Warn, once per model, about what was done with singular covariances."""
     if len(model.classes) == 0 or model.cached("warned", dict):
         return
     model.cached("warned", dict)["warned"] = True

@@ -1,7 +1,7 @@
 """The base of every estimator: scikit-learn's methods, and those of a model that is a sum, each written once.
 
 An estimator defines its parameters in `__init__`, how it reads rows (`_reader`) and what it learns (`_joint`, or
-`_learned` where that is not a joint distribution); the rest are attributes with scikit-learn's names. All state is
+`_learned` if that is not a joint distribution); the rest are attributes with scikit-learn's names. All state is
 `model_`, a value that keeps the contract of `learner`: it is replaced as a whole after learning, and unchanged after an
 error. Threads may share an estimator: see `changes`.
 """
@@ -57,7 +57,7 @@ GUESSED_COUNTS = {
     "n_unlabelled_": "unlabelled",
     "n_incomplete_": "incomplete",
 }  # numbers of rows with guesses: attribute, and field of the model
-SAVED_STATE = (*GUESSED_COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # saved beside the model
+SAVED_STATE = (*GUESSED_COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # saved with the model
 
 
 def is_generative(missing: str) -> Callable[[Any], bool]:
@@ -72,7 +72,7 @@ def is_generative(missing: str) -> Callable[[Any], bool]:
 
 
 def also_on_engines(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method for rows in memory take rows of any engine too, one partition at a time, where they are."""
+    """Let a method for rows in memory take rows of any engine too, one partition at a time."""
 
     @wraps(method)
     @of_one_state
@@ -81,7 +81,7 @@ def also_on_engines(method: Callable[..., Any]) -> Callable[..., Any]:
         if engine is None:
             return method(self, X, **how)
         if any(how.values()):
-            raise DecibanError(f"{', '.join(how)} is for rows in memory, and these are on an engine")
+            raise DecibanError(f"{', '.join(how)} is for rows in memory, but these are on an engine")
         from deciban.estimators.on_engines import answer
 
         return answer(self, engine, method.__name__)
@@ -118,18 +118,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def _reader(self) -> Reader:
         """How rows are read."""
-        raise TypeError("an estimator says how it reads rows")
+        raise TypeError("an estimator must define how it reads rows")
 
     def _joint(self) -> Joint:
         """The joint distribution that the parameters define."""
-        raise TypeError("an estimator says what it learns")
+        raise TypeError("an estimator must define what it learns")
 
     def _choice(self) -> Choice:
         """What leave-one-out chooses."""
         return ByAlpha(self._joint()) if self._wants_loo() else Choice(self._joint())
 
     def _look_at_rows(self, X: Any, labels: Labels, weight: Floats | None) -> str:
-        """Compute what few models need of rows beyond sums; returns why rows cannot be forgotten then, or ""."""
+        """Compute what a few models need from rows beyond sums; returns why rows cannot be forgotten then, or ""."""
         del X, labels, weight
         return ""
 
@@ -152,7 +152,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self._warn_about(model)
 
     def _warn_about(self, model: Any) -> None:
-        """Warn, once per model, where the sums do not determine the parameters."""
+        """Warn, once per model, if the sums do not determine the parameters."""
 
     # ------------------------------------------------------------------ learning
 
@@ -174,7 +174,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         Parameters
         ----------
         X : array-like, sparse matrix, table or texts, as the model takes them; or data in files, databases and clusters
-            Rows. Missing entries (NaN, None, masked) are ignored; where columns depend on each other, EM fills them in.
+            Rows. Missing entries (NaN, None, masked) are ignored; if columns depend on each other, EM fills them in.
             Files (a path, a pattern), `deciban.stream`, tables of databases (`deciban.table`, DuckDB relations), and
             Dask's and Spark's frames are learned where they are.
         y : array-like of shape (n,), or the name of a column
@@ -224,7 +224,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn more rows: new classes, categories and words are added as they occur.
 
-        Where nothing is chosen from the rows, any batching gives the same model as `fit` on all of them. Choices (bins,
+        If nothing is chosen from the rows, any batching gives the same model as `fit` on all of them. Choices (bins,
         trees, reliabilities, alpha="loo") are made by `fit` or the first batch, and then kept: the sums are those of
         all rows under these choices. Rows with missing entries in columns that depend on each other are an exception:
         EM fills in each batch given what was learned before it.
@@ -247,7 +247,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             X, labels, weight = new._read(X, y, sample_weight, reset=first, classes=declared, least=0)
             if labels.any_missing:
                 raise DecibanError(
-                    "row {row} of y has no label: partial_fit takes labelled rows only; fit infers missing labels "
+                    "row {row} of y has no label: partial_fit takes only labelled rows; fit infers missing labels "
                     "from all rows at once",
                     row=int(np.argmax(labels.codes < 0)),
                 )
@@ -264,7 +264,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
 
-        Rows that were never learned are an error where the sums show it, and the model is unchanged. So are rows so
+        Rows that were never learned are an error if the sums show it, and the model is unchanged. So are rows so
         extreme that what remains without them is less than the rounding of the sums: fit again without them. After
         `decay` rows weigh less, which `sample_weight` must state. What was chosen with the rows (bins, trees,
         reliabilities) stays until `fit`.
@@ -286,9 +286,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self
 
     def decay(self, half_life: float, rows: float = 1) -> Self:
-        """Make what was learned so far count half as much for every `half_life` rows that came since.
+        """Make what was learned so far count half as much for every `half_life` rows since then.
 
-        Where the data drifts, old rows mislead. In a stream, decay by the number of rows of each batch before it:
+        If the data drifts, old rows mislead. In a stream, decay by the number of rows of each batch before it:
 
             model.decay(half_life=10_000, rows=len(X)).partial_fit(X, y)
 
@@ -401,7 +401,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             )
         if (
             model.choice is not None and model.choice.chooses() and not hidden.clusters
-        ):  # there is no label to choose by
+        ):  # there is no label to choose with
             if labels.soft is not None:
                 raise ValueError("choosing by leave-one-out needs one label per row, not a matrix of weights")
             complete = self._filled(model, rows, labels, weight, hidden) if gaps else model
@@ -454,12 +454,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _filled(
         self, model: JointModel, rows: Any, labels: Labels, weight: Floats | None, hidden: Hidden
     ) -> JointModel:
-        """EM over missing labels, and over missing entries where columns depend on each other."""
+        """EM over missing labels, and over missing entries if columns depend on each other."""
         if labels.soft is not None:
             raise ValueError("a matrix of label weights cannot be combined with missing values here: impute them first")
         with progress("EM") as watch:
             first = None
-            if hidden.clusters:  # rows of weight zero count as none
+            if hidden.clusters:  # rows of weight zero do not count
                 weighted_rows = rows.floats() if weight is None else rows.floats().take(np.flatnonzero(weight))
                 weights = None if weight is None else weight[weight > 0]
                 first = self._first_shares(weighted_rows, len(model.classes), weights)
@@ -469,7 +469,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return model
 
     def _least(self) -> tuple[int, ...] | None:
-        """The least number of integer categories of each column."""
+        """The smallest number of integer categories of each column."""
         return None
 
     def _checked_remainder(self, model: Any) -> Any:
@@ -481,7 +481,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return model
 
     def _rows_with_weight(self, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
-        """Rows, labels and weights without rows of weight zero, where these must not influence anything."""
+        """Rows, labels and weights without rows of weight zero, which must not influence anything."""
         del some
         return X, y, sample_weight
 
@@ -521,7 +521,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return replace(batch, **counts)
 
     def _chosen_by_sample(self, X: Any, y: Any, weight: Any) -> Any:
-        """The model with what leave-one-out chooses by the rows of a sample, which were all learned."""
+        """The model with what leave-one-out chooses on the rows of a sample, which were all learned."""
         if not self.model_.choice.chooses():
             return self.model_
         X, labels, weight = self._read(X, y, weight, reset=False, least=0)
@@ -541,7 +541,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return hiding.expected(self.model_, self.n_jobs)
 
     def _em_settings(self) -> dict[str, Any]:
-        """Settings of EM on engines, where every step reads all rows: iterations and tolerance."""
+        """Settings of EM on engines, on which every step reads all rows: iterations and tolerance."""
         return {"max_iter": 200}
 
     # ------------------------------------------------------------------ missing labels
@@ -570,7 +570,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     # ------------------------------------------------------------------ reading
 
     def _engine(self, X: Any, y: Any = None, engine: str | None = None, anew: bool = False) -> Any:
-        """The engine for rows that are not in memory; None for those that are. `anew`: nothing is known of them."""
+        """The engine for rows that are not in memory; None for those that are. `anew`: a fit, for which nothing is
+        known yet."""
         return engine_of(X, y, engine, self._texts, strings=() if anew else self._read_as_strings())
 
     def _read_as_strings(self) -> tuple[str, ...]:
@@ -661,7 +662,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @of_one_state
     def predict_joint_log_proba(self, X: Any) -> Floats:
-        """log p(x, y) for every class, (n, k); where evidence is pooled, up to a constant per row."""
+        """log p(x, y) for every class, (n, k); if evidence is pooled, up to a constant per row."""
         return self._scores(X, "log_joint")
 
     @also_on_engines
@@ -674,7 +675,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """P(y | x), (n, k), columns in the order of `classes_`.
 
         An array, or with `as_frame=True` a data frame with the classes as names of its columns: of the library of X,
-        with its index, and of pandas where X is no frame.
+        with its index, and of pandas if X is not a frame.
 
         >>> from deciban import GaussianNB
         >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [8.0]], ["low", "low", "high", "high"])
@@ -760,7 +761,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             Whether the coverage must hold for every class separately, so that rare classes are not sacrificed to
             frequent ones.
         rows : (X, y) or (X, y, sample_weight), optional
-            Rows that the model has learned: all of them or, where the sums decide (see `way`), a random sample.
+            Rows that the model has learned: all of them or, if the sums decide (see `way`), a random sample.
             By default those that `fit` kept in memory, which it does for small data; later learning drops them. For
             many calls, the result of `compared_with(rows)`.
         way : {"auto", "full", "cross", "stored"}, default="auto"
@@ -768,7 +769,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             the rows. "cross": five refits, each without a fifth of the rows; for any model. "stored": the scores of
             `calibrate`. "auto" is the first of these that is possible in reasonable time.
         allow_empty : bool, default=True
-            Whether a set may be empty, where a row is stranger in every class than 1 − coverage of the class's rows.
+            Whether a set may be empty, if a row is stranger in every class than 1 − coverage of the class's rows.
             Otherwise it contains the most probable class.
 
         Returns
@@ -792,7 +793,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Store how strange learned rows are, each left out, so that prediction sets need no rows.
 
         A few thousand numbers stay in the model, and in its file. Sets from them have about the requested coverage
-        where one row more or less changes the model little, without a guarantee for few rows. Later learning drops
+        if one row more or less changes the model little, without a guarantee for few rows. Later learning drops
         them.
 
         Parameters
@@ -822,12 +823,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         target, against : labels, optional
             By default each row's most probable class, and the second.
         names : optional
-            Names of the columns where the model was not fitted on a frame: a sequence, a vectorizer, or its
+            Names of the columns if the model was not fitted on a frame: a sequence, a vectorizer, or its
             `vocabulary_`.
         by : "column", "word", "item" or "expert", optional
             What evidence is listed by. By default, columns of a table and words of a text, which "column" and "word"
             both mean. A word has the evidence of the characters in it and its share of pairs of words; "item" lists all
-            of these by themselves. "expert" is for models that weigh several experts: the evidence of each.
+            of these separately. "expert" is for models that combine several experts: the evidence of each.
 
         Examples
         --------
@@ -869,11 +870,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def importance(
         self, X: Any = None, y: Any = None, sample_weight: Any = None, *, learned: bool = False, names: Any = None
     ) -> Importance:
-        """What decides: the evidence of every column or word, as `explain` gives it, on average over rows.
+        """What decides: the evidence of every column or word, on the scale of `explain`, on average over rows.
 
-        For each row it is the evidence for the true class over the likeliest other class, in decibans. Items are ranked
-        by the mean of |dB|; the mean of dB is positive if an item is evidence for the truth. `curves` have the evidence
-        of each column by value, and `pairs` the columns that act together.
+        For each row it is the evidence for the true class over the most probable other class, in decibans. Items are
+        ranked by the mean of |dB|; the mean of dB is positive if an item is evidence for the truth. `curves` have the
+        evidence of each column by value, and `pairs` the columns that act together.
 
         Parameters
         ----------
@@ -912,8 +913,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Draw n rows and their classes: y from the class prior (or `given`), then x from its distribution (S18).
 
         Rows have the form of those learned: a table of the same kind with its own categories, texts as strings.
-        `length` is the number of words of each row where rows are bags of words or texts; by default it is drawn about
-        the class's mean.
+        `length` is the number of words of each row if rows are bags of words or texts; by default it is drawn
+        around the class's mean.
         """
         self._check_classes()
         for name, value in (("n", n), ("length", length)):
@@ -941,8 +942,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def leave_one_out(self, X: Any, y: Any = None, sample_weight: Any = None) -> LeaveOneOut | Tally:
         """Every row's posterior under the sums that never saw it, exactly and without refitting.
 
-        Choices (strengths, shapes, trees, reliabilities) are made without the row, or its fold, where possible: from
-        the sums of the others, if all learned rows are given, or in closed form. The result's `how` says which.
+        Choices (strengths, shapes, trees, reliabilities) are made without the row, or its fold, if possible: from
+        the sums of the others, if all learned rows are given, or in closed form. The result's `how` names the method.
 
         The rows must be (some of) those the model has learned, with the same weights: others give meaningless numbers,
         and are not always detected. With many different weights, Bernoulli and Poisson models take a pass over all
@@ -1021,7 +1022,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @property
     def em_(self) -> em.Learned:
-        """The course of the log-likelihood, where EM ran."""
+        """The course of the log-likelihood, if EM ran."""
         check_is_fitted(self)
         learned = getattr(self.model_, "filled_by", None)
         if learned is None:
@@ -1065,9 +1066,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     ) -> str:
         """One SELECT that scores every row of a table inside a database, as `predict_proba` and `predict` would.
 
-        A number that is NULL or NaN, and a category that is NULL, is missing. Where columns depend on each other and
-        a missing one cannot be ignored (full and tied covariances), the row's score is NULL; also where a Classifier
-        has Gaussians among its experts and two values of the row were never learned.
+        A number that is NULL or NaN, and a category that is NULL, is missing. If columns depend on each other and a
+        missing one cannot be ignored (full and tied covariances), the row's score is NULL; also if a Classifier has
+        Gaussians among its experts and two values of the row were never learned.
 
         Parameters
         ----------
@@ -1075,7 +1076,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             The table's name; a sequence gives the names of its schema and itself.
         dialect : {"duckdb", "postgresql", "sqlite"}, default="duckdb"
         columns : sequence or {feature: column}, optional
-            The features' names in the database, where they differ from those learned (or x0, x1, …).
+            The features' names in the database, if they differ from those learned (or x0, x1, …).
         output : {"proba", "prediction", "all"}, default="proba"
             A column of probabilities for each class, "proba_…", the most probable class, "prediction", or both.
         keep : sequence of str, optional
@@ -1097,7 +1098,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def to_onnx(self, *, columns: Any = None) -> Any:
         """The model as an ONNX graph (an optional dependency): inputs of rows, outputs `label` and `probabilities`.
 
-        Where all columns are numbers, the input is X, (n, d) doubles, NaN where missing; otherwise each column is an
+        If all columns are numbers, the input is X, (n, d) doubles, NaN where missing; otherwise each column is an
         input of its own, (n, 1): doubles, or strings, "" where missing. A date is three: days since 1970, and its month
         and weekday as in "Jan" and "Mon". `columns` is as in `to_sql`. Everything is done in double precision.
 
@@ -1122,10 +1123,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return linear_form(self.model_)
 
     def to_logistic_regression(self) -> Any:
-        """A fitted LogisticRegression of scikit-learn's with the same probabilities, where the model is linear.
+        """A fitted LogisticRegression of scikit-learn with the same probabilities, if the model is linear.
 
-        Linear are multinomial, complement, Poisson and Bernoulli models (of 0 and 1), and Gaussians with one covariance
-        for all classes whose parameters are plugged in (S5, S11, S14). It accepts no missing values.
+        The linear models are multinomial, complement, Poisson, Bernoulli (of 0 and 1), and Gaussians with one
+        covariance for all classes whose parameters are plugged in (S5, S11, S14). It accepts no missing values.
 
         >>> from deciban import LinearDiscriminantAnalysis
         >>> X, y = [[0.0, 1.0], [1.0, 1.0], [3.0, 2.0], [5.0, 2.0], [4.0, 4.0]], ["a", "a", "b", "b", "b"]
@@ -1143,7 +1144,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def save(self, path: str | os.PathLike[str] | BinaryIO) -> None:
         """Write the model to one safe file; `deciban.load` reads it. It contains none of the rows kept in memory.
 
-        A path is replaced as a whole, or not at all. An open file, such as io.BytesIO(), is written to as it is.
+        A path is replaced as a whole, or not at all. An open file, such as io.BytesIO(), is written to directly.
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -1185,7 +1186,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self.__dict__.update(state)
         choice = self._choice()
         if not choice.made(model):
-            raise ValueError("its family is not the model's")
+            raise ValueError("its family does not match the model")
         self._check_model(model)
         if not choice.chooses():
             self._check_model(model.with_joint(choice.asked))
@@ -1207,7 +1208,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return dict(state)
 
     def _fits_columns(self, columns: int) -> bool:
-        """Whether a model of so many columns fits the number of features."""
+        """Whether a model of this many columns fits the number of features."""
         return columns == self.n_features_in_
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -1241,7 +1242,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
 
     def _check_exact(self, consequence: str) -> None:
-        """Raise an error unless rows can be taken out of the sums."""
+        """Raise an error unless rows can be subtracted from the sums."""
         if self.model_.why_inexact:
             raise ForgetError(f"{self.model_.why_inexact}, {consequence}")
 
@@ -1367,9 +1368,9 @@ def checked_weights(sample_weight: Any, n: int, some: bool) -> Floats:
 
 
 def known_codes(labels: Labels, classes: Array) -> Codes:
-    """The class of every row, −1 where the label is missing; an unknown label is an error."""
+    """The class of every row, −1 if the label is missing; an unknown label is an error."""
     if labels.soft is not None:
-        raise DecibanError("importance needs one label a row, not a matrix of weights")
+        raise DecibanError("importance needs one label per row, not a matrix of weights")
     unknown = np.setdiff1d(labels.classes, classes) if len(labels.classes) else labels.classes
     if len(unknown):
         row = int(np.argmax(labels.codes == np.flatnonzero(labels.classes == unknown[0])[0]))

@@ -1,4 +1,4 @@
-"""Estimators that threads share: changes one after the other, each at once, and answers that never wait for them."""
+"""Estimators shared by threads: changes are applied one after another, each atomically; predictions never wait."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def changing(estimator: E) -> Iterator[E]:
 
 
 def of_one_state(method: Method) -> Method:
-    """Let a method that only reads answer from the state at its start, whatever other threads learn meanwhile."""
+    """Let a method that only reads answer from the state at its start, whatever other threads learn in the meantime."""
 
     @wraps(method)
     def answer(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -46,8 +46,8 @@ def compare(
 ) -> Comparison:
     """Learning curves of a generative and a discriminative classifier on the same rows.
 
-    A generative model learns P(x, y), a discriminative one P(y | x) alone. Where the generative model is true it
-    needs fewer rows; where it is wrong, enough rows make the discriminative one better (Ng & Jordan, 2001). This shows
+    A generative model learns P(x, y), a discriminative one only P(y | x). If the generative model is true it
+    needs fewer rows; if it is wrong, enough rows make the discriminative one better (Ng & Jordan, 2001). This shows
     which case a table is, and at how many rows the curves cross.
 
     Parameters
@@ -64,7 +64,7 @@ def compare(
     sizes : sequence of int, default=None
         Numbers of rows to learn from; None is eight of them, in even ratios, up to all rows that are not held out.
     repeats : int, default=5
-        How often training and held-out rows are drawn. Curves of few rows need more: ask for 30 before believing
+        How often training and held-out rows are drawn. Curves of few rows need more: use 30 before trusting
         a small lead. If `sizes` is None, sizes above 1,000 rows, whose draws differ little, have three fifths as many.
     test_size : float or int, default=1/3
         The share of rows held out in each repeat, 20,000 of them at most; or their number.
@@ -111,7 +111,7 @@ def curves(
     test_size: float,
     random_state: Any,
 ) -> Comparison:
-    """Learning curves of models on n rows of so many columns."""
+    """Learning curves of models on n rows with this many columns."""
     labels = read_labels(y, n)
     if labels.soft is not None or labels.any_missing:
         raise DecibanError("compare needs a label for every row: leave out rows without one")

@@ -1,4 +1,4 @@
-"""An estimator's model as a formula, for SQL and ONNX, and as a logistic regression of scikit-learn's."""
+"""An estimator's model as a formula, for SQL and ONNX, and as scikit-learn's logistic regression."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def formula_of(model: Estimator) -> Formula:
-    """The model's score of a row as a formula for SQL and ONNX; an error says why there is none."""
+    """The model's score of a row as a formula for SQL and ONNX; an error explains why there is none."""
     model._check_classes()
     fitted: Any = model.model_
     if isinstance(fitted, TableModel):
@@ -57,14 +57,16 @@ def formula_of(model: Estimator) -> Formula:
 
 
 def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:
-    """{feature: name elsewhere}, from such a mapping, or from names in the features' order."""
+    """{feature: name in the database}, from such a mapping, or from names in the features' order."""
     features = model._features()
     if columns is None:
         return {}
     if isinstance(columns, Mapping):
         unknown = [name for name in columns if name not in features]
         if unknown:
-            raise DecibanError(f"columns= names {unknown[0]!r}, which is no feature: there are {list(features[:10])}")
+            raise DecibanError(
+                f"columns= names {unknown[0]!r}, which is not a feature: the features are {list(features[:10])}"
+            )
         return dict(columns)
     if isinstance(columns, str) or len(columns) != len(features):
         raise DecibanError(f"columns must be {len(features)} names, one per feature, or {{feature: name}}")
@@ -75,7 +77,7 @@ def logistic_regression(model: Estimator, form: LinearForm) -> LogisticRegressio
     """The same posterior as scikit-learn's: softmax of x·coef_ + intercept_, or with two classes the logistic."""
     features = model._features()
     if len(form.classes) < 2:
-        raise DecibanError("there is only one class, and a logistic regression needs two")
+        raise DecibanError("there is only one class, but a logistic regression needs two")
     if len(set(form.items)) < len(form.items) or not set(form.items) <= set(features):
         raise DecibanError(
             "the model is linear in indicators of categories, not in its columns: linear_form() returns the weight "

@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str] | BinaryIO) -> Any:
     document, tensors, about = files.read_parts(path)
     name = about.get("model")
     if not isinstance(name, str) or name not in files.MODELS:
-        raise FileError(f"{files.name_of(path)!r} holds a model {name!r} that this version does not know")
+        raise FileError(f"{files.name_of(path)!r} holds a model {name!r} which this version does not support")
     kind = getattr(importlib.import_module(f"deciban.estimators.{files.MODELS[name]}"), name)
     with files.damage(path):
         estimator = kind(**about["parameters"])

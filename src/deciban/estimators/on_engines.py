@@ -52,7 +52,7 @@ def split_of(
     known: bool = False,
     labelled: bool = False,
 ) -> Split:
-    """The columns that were named, checked against the schema; `known`: the model has learned already.
+    """The columns that were named, checked against the schema; `known`: the model has already learned.
 
     `labelled`: rows without a label are skipped, even if the estimator could guess them.
     """
@@ -158,7 +158,7 @@ def fit(
 
 
 def keep_formats(estimator: Any, split: Split) -> None:
-    """Remember how files wrote numbers and dates, so that new files are read alike."""
+    """Remember how files wrote numbers and dates, so that new files are read in the same way."""
     if split.formats:
         formats = {name: asdict(form) for name, form in split.formats.items()}
         estimator.origin_ = {**(estimator.origin_ or {}), "formats": formats}
@@ -180,7 +180,7 @@ def total_of(engine: Engine, template: Any, split: Split) -> Any:
 
 
 def question_for(estimator: Any, split: Split) -> Question | None:
-    """The question for a database that can compute this model's sums itself; None where none can."""
+    """The question for a database that can compute this model's sums itself; None if none can."""
     model, names = estimator.model_, estimator._names() or ()
     kinds = estimator._reader().kinds(names, model)
     if kinds is None or split.target is None:
@@ -189,7 +189,7 @@ def question_for(estimator: Any, split: Split) -> Question | None:
 
 
 def learn_joint(estimator: Any, engine: Engine, split: Split, hidden: Hidden, clusters: int | None) -> JointModel:
-    """A model that is a joint distribution: one pass; more where labels or entries are missing, for EM."""
+    """A model that is a joint distribution: one pass; more for EM, if labels or entries are missing."""
     if clusters is not None:
         check_rereadable(type(estimator).__name__, engine)
     X, y, weight = sample_rows(engine, split)
@@ -251,7 +251,7 @@ def learn_mixture(
     """Mixtures: EM on a sample finds the components, and continues over all rows. Returns the sample too."""
     check_rereadable(type(estimator).__name__, engine)
     if getattr(engine, "checkpoint", None) is not None:
-        raise DecibanError("checkpoint= works for models learned in one pass, and a mixture takes many: leave it out")
+        raise DecibanError("checkpoint= works for models learned in one pass, but a mixture takes many: leave it out")
     X, y, weight = sample_rows(engine, split)
     copy_state(estimator, copy.copy(estimator).fit(X, y, weight))
     learned, unlabelled = learn_by_em(estimator, engine, split, estimator.model_, None, hidden_weight)
@@ -263,7 +263,7 @@ def learn_step(estimator: Any, engine: Engine, y: Any, sample_weight: Any) -> An
     split = split_of(estimator, engine, y, sample_weight, known=True)
     step = engine.collect(PartitionTotal(partial(expected, one_thread(estimator), 1.0), split))
     if step is not None and step.unlabelled and estimator._needs_labels:
-        raise DecibanError(f"{step.unlabelled:,} rows have no label: partial_fit takes labelled rows only")
+        raise DecibanError(f"{step.unlabelled:,} rows have no label: partial_fit takes only labelled rows")
     model = estimator.model_
     return model if step is None else model.with_stats(model.stats + step.stats)
 

@@ -15,7 +15,7 @@ from deciban.families import Family
 from deciban.joint import Block, Joint
 
 ALPHA_MIN = 1e-10  # scikit-learn's bound, kept for force_alpha=False
-MAX_ALPHA = 1e100  # pseudo-counts past this leave nothing to the data
+MAX_ALPHA = 1e100  # more pseudo-counts than this would outweigh any data
 
 COUNT_CONSTRAINTS: dict[str, Any] = {
     "alpha": [Interval(Real, 0, None, closed="left"), "array-like", StrOptions({"empirical", "loo"})],
@@ -32,7 +32,7 @@ def joint_of_counts(estimator: Any, family: Family) -> Joint:
 
 
 def counted_prior(estimator: Any) -> str | Floats:
-    """`class_prior`, made to sum to one; without it n_y/n, or uniform where `fit_prior` is off."""
+    """`class_prior`, made to sum to one; without it n_y/n, or uniform if `fit_prior` is off."""
     if estimator.class_prior is None:
         return "empirical" if estimator.fit_prior else "uniform"
     prior = np.asarray(estimator.class_prior, dtype=np.float64)
@@ -123,7 +123,7 @@ def as_covariance(value: Any, d: int) -> tuple[tuple[float, ...], ...] | None:
 
 
 def as_pair(shrinkage: Any) -> tuple[float, float | str]:
-    """(tie, sphere) from the parameter; zero where leave-one-out chooses."""
+    """(tie, sphere) from the parameter; zero if leave-one-out chooses."""
     if shrinkage is None or (isinstance(shrinkage, str) and shrinkage == "loo"):
         return 0.0, 0.0
     if isinstance(shrinkage, str):

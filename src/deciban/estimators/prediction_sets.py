@@ -1,8 +1,8 @@
 """Prediction sets of any classifier: which rows new ones are compared with, and how.
 
-There are three ways. Full conformal, where the sums determine everything: a row is added to them, others are left out.
+There are three ways. Full conformal, if the sums determine everything: a row is added to them, others are left out.
 Cross-conformal, for models that make choices from rows: refits, each without a fifth of them. And scores stored with
-the model, where no learned rows are available.
+the model, if no learned rows are available.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from deciban.show import bar, plain
 
 WAYS = {"full": FULL, "cross": CROSS, "stored": STORED}
 FOLDS = 5
-MAX_COMPARED_ROWS = 4096  # random rows to compare new ones with, where the sums contain the others
+MAX_COMPARED_ROWS = 4096  # random rows to compare new ones with, if the sums contain the others
 MAX_KEPT_ROWS = 20_000  # rows kept for refits: all or none
 MAX_KEPT_ENTRIES = 1 << 22  # values of the kept rows
 MIN_KEPT_ROWS = 200  # random rows are kept only if there are this many, or all
@@ -63,7 +63,7 @@ class LearnedRows:
 
     @property
     def y(self) -> Array:
-        """The labels, None where there is none."""
+        """The labels, or None."""
         if not self.labels.any_missing:
             return np.asarray(self.labels.classes[self.labels.codes])
         return np.array([*self.labels.classes.tolist(), None], dtype=object)[self.labels.codes]
@@ -206,7 +206,7 @@ def as_learned(estimator: Any, X: Any, y: Any, weight: Any = None) -> LearnedRow
 
 
 def keep(estimator: Any, X: Any, labels: Labels, weight: Floats | None, how: dict[str, Any]) -> None:
-    """Keep the rows given to `fit`, if they are small; where the sums decide, a random sample of them."""
+    """Keep the rows given to `fit`, if they are small; if the sums decide, a random sample of them."""
     if X is None or labels.soft is not None or isinstance(X, Iterator):
         return
     learned = LearnedRows(Rows.of(X), labels, weight, how)
@@ -323,7 +323,7 @@ class Cross:
         return total
 
     def p_values(self, X: Any, by_class: bool) -> Floats:
-        if not self.models:  # a single row says nothing about another
+        if not self.models:  # a single row is no evidence about another
             return np.ones((Rows.of(X).size, len(self.classes)))
         total = np.zeros((1, len(self.classes)))
         with quietly():

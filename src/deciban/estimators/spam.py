@@ -51,7 +51,7 @@ class SpamFilter(Estimator):
     false_negative : float, default=1.0
         The cost of classifying a spam as wanted mail.
     unsure : float, default=0.2
-        The cost of an unsure answer: somebody has to look.
+        The cost of an unsure answer: someone has to look.
     headers : sequence of str or None, default=None
         The header fields that are read; None reads all. `deciban.text.mail.CONTENT_HEADERS` are those that the sender
         wrote: a filter on all of them also learns which lists and servers mail comes through.
@@ -202,7 +202,8 @@ class SpamFilter(Estimator):
         return MAIL_ANSWERS
 
     def _predicted(self, X: Any) -> Array:
-        """Of "ham", "unsure" and "spam" the one of least expected cost; unsure until both classes were learned."""
+        """The one of "ham", "unsure" and "spam" with the least expected cost; unsure until both classes were
+        learned."""
         costs = (self.false_negative, self.unsure, self.false_positive)
         return mail_answers(self.predict_proba(X), costs, self.class_count_)
 
@@ -239,7 +240,7 @@ def check_labels(labels: Iterable[Any]) -> None:
 
 
 def as_path(mails: Any) -> Any:
-    """A line that is not a header field is the path of a mailbox. Only for training: mail to score is never taken for a
+    """A line that is not a header field is the path of a mailbox. Only for training: mail to score is never read as a
     path."""
     if isinstance(mails, str) and "\n" not in mails and not HEADER_FIELD.match(mails):
         return Path(mails).expanduser()

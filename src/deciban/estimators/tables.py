@@ -159,7 +159,7 @@ class Classifier(Estimator):
         return self.model_.reader.written if self.__sklearn_is_fitted__() else ()
 
     def _columns_of(self, frame: Frame) -> TableColumns:
-        """The columns' kinds. A warning says which values could be read in another way."""
+        """The columns' kinds. A warning names values that could be read in another way."""
         reader = TableColumns.of(frame, self.schema, Conventions(self.decimal, self.thousands, self.day_first))
         for kind in reader.used:
             if kind.doubt:
@@ -290,10 +290,10 @@ class Classifier(Estimator):
         if names:
             self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
         if about["table"] not in TABLES:
-            raise ValueError(f"a table of kind {about['table']!r} is not known")
+            raise ValueError(f"a table of kind {about['table']!r} is unknown")
         self.table_kind_, guessed = str(about["table"]), int(about["n_guessed"])
         if guessed < 0:
-            raise ValueError("fewer than no labels were guessed")
+            raise ValueError("the number of guessed labels is negative")
         restored: TableModel = replace(model, unlabelled=guessed)
         return restored
 

@@ -44,7 +44,7 @@ class TextClassifier(Estimator):
     alpha : float, "loo" or "empirical", default=1.0
         Pseudo-counts of the family. With reliability, several strengths are combined and this is not used.
     blocks : "auto" or a sequence of "words", "pairs", "headers", "gaps", "characters", "repeats", default="auto"
-        The kinds of evidence, with reliability. "auto": words and pairs; header fields if most of the documents begin
+        The kinds of evidence, with reliability. "auto": words and pairs; header fields if most of the documents start
         with lines "Name: …"; gaps (words two or three apart) and characters if texts are short; repeats (words that
         occur at least two, three or five times) if several words of a text do.
     prior : mapping, optional
@@ -56,7 +56,7 @@ class TextClassifier(Estimator):
         Whether "Free" and "free" are the same word.
     normalise : bool, default=True
         Whether texts are normalised to Unicode NFKC, which replaces full-width letters and digits, ligatures, styled
-        letters and separately typed accents by the usual characters.
+        letters and separately typed accents with the usual characters.
     n_features : int, default=None
         Hash items into this many buckets, |MurmurHash3| mod n_features, and keep no words: memory is bounded however
         many texts there are, and no text can be read from a model. Items in one bucket are the same to the model: with

@@ -34,7 +34,7 @@ def top_words(self: Any, target: Any = None, n: int = 10) -> Table:
 
     It is the mean evidence in the documents of `importance()` that contain the word, so it has the scale of `explain`;
     `rows` is the number of these documents. If none is stored (reliability=None, `n_features`, older files), it is the
-    evidence of a word on its own. With `n_features` words are not kept, and buckets are named, "#12345".
+    evidence of a word on its own. With `n_features` words are not kept, and buckets are listed by name, "#12345".
     """
     self._check_classes()
     only = None if target is None else self.model_.code_of(target)
@@ -56,7 +56,7 @@ def _vocabulary(self: Any) -> dict[str, int]:
 
 
 def _alpha(self: Any) -> Any:
-    """The pseudo-counts in use where reliability is None."""
+    """The pseudo-counts in use if reliability is None."""
     check_is_fitted(self)
     if not isinstance(self.model_, Plain):
         raise AttributeError("with reliability there are several strengths: see reliability_")
@@ -69,7 +69,7 @@ def _reliability(self: Any) -> Table:
     if not isinstance(self.model_, Graded):
         raise AttributeError("reliability is None, so the evidence is not weighted")
     choice = self.model_.effective_choice
-    kinds = [f"know {np.exp(knot):.3g}" for knot in KNOTS] + ["all alike", "by how informative they are"]
+    kinds = [f"information {np.exp(knot):.3g}" for knot in KNOTS] + ["all, equally", "all, by information"]
     rows = [
         (block, mu, kind, float(weight))
         for block in self.model_.sums.blocks
@@ -78,15 +78,15 @@ def _reliability(self: Any) -> Table:
         if weight > 0
     ]
     rows += [
-        ("common", ridge, "are modelled together", float(weight))
+        ("common", ridge, "modelled jointly", float(weight))
         for ridge, weight in zip(RIDGES, choice.ridge_weights, strict=False)
         if weight > 0
     ]
-    return Table("reliability of the evidence", ("block", "pseudo-counts", "items that", "weight"), rows)
+    return Table("reliability of the evidence", ("block", "pseudo-counts", "items", "weight"), rows)
 
 
 def _kept(self: Any) -> Kept:
-    """The documents kept in memory to choose by."""
+    """The documents kept in memory for choices."""
     check_is_fitted(self)
     documents: Kept = self.model_.kept
     return documents
@@ -134,7 +134,7 @@ def rows_with_weight(self: Any, X: Any, y: Any, sample_weight: Any, some: bool =
 
 
 def rows_to_keep(self: Any, given: Any, X: Any) -> Any:
-    """Texts as they were read, so that mails are not parsed again; None if they are kept to choose by already."""
+    """Texts as they were read, so that mails are not parsed again; None if they are already kept for choices."""
     del given
     return None if len(X) > MAX_KEPT_ROWS or self.model_.every_row() is not None else X
 
@@ -175,11 +175,11 @@ def about(self: Any) -> dict[str, Any]:
 def restored(model: Any, about: dict[str, Any], plain: bool, n_features: int | None) -> Graded | Plain:
     """The model of a file, checked against the parameters, with automatic choices."""
     if isinstance(model, Plain) != plain:
-        raise ValueError("its model is not the one in its parameters")
+        raise ValueError("its model does not match its parameters")
     if model.n_features != n_features:
-        raise ValueError("its buckets are not those in its parameters")
+        raise ValueError("its buckets do not match its parameters")
     unlabelled = int(about["n_unlabelled"])
     if unlabelled < 0:
-        raise ValueError("fewer than no documents were without a label")
+        raise ValueError("the number of documents without a label is negative")
     checked: Graded | Plain = replace(model, unlabelled=unlabelled, choosing=True)
     return checked

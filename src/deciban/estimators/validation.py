@@ -48,7 +48,7 @@ def objects(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Any:
 
 
 def table(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Frame:
-    """A table with the columns' names (x0, x1, … where they have none); `reset` stores its names and kind."""
+    """A table with the columns' names (x0, x1, … if they have none); `reset` stores its names and kind."""
     frame = None if is_array(X) else read_frame(X)  # first, so that a bad table raises our own error
     # A sparse DOK matrix has the methods of a dictionary, but no names.
     kind = "numpy" if is_array(X) else "dict" if isinstance(X, Frame) else native_kind(X)

@@ -26,7 +26,7 @@ from deciban.text.vectorizer import counting
 from deciban.text.vectorizer.counting import TermColumns, TermCounts
 from deciban.text.vectorizer.terms import Recipe
 
-# Patterns that only mean "words of at least so many characters".
+# Patterns that only mean "words of at least this many characters".
 PLAIN_WORDS = re.compile(r"(?:\(\?u\))?(?:\\b)?((?:\\w)*)\\w\+(?:\\b)?")
 # If a subclass overrides one of these, terms are computed in Python.
 BUILDERS = (
@@ -44,7 +44,7 @@ class CountVectorizer(Base):  # type: ignore[misc]  # scikit-learn has no types
     Arrow, or `Lines` of a file.
 
     What is learned is, for every term, how many documents have it and how often it occurs. `vocabulary_` is derived
-    from these sums, so `partial_fit` on batches in any order, or `a + b`, equals `fit` on everything; also where
+    from these sums, so `partial_fit` on batches in any order, or `a + b`, equals `fit` on everything; also if
     `min_df`, `max_df` or `max_features` select terms.
 
     Parameters
@@ -56,7 +56,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         with alternate_sign=False and norm=None. Nothing is learned: `transform` needs no `fit`, and memory does not
         grow with the number of distinct terms.
     n_jobs : int, default=None
-        Threads; None is all cores for text long enough to gain from them.
+        Threads; None uses all cores if there is enough text to benefit.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         return self
 
     def fit_transform(self, raw_documents: Iterable[Any], y: Any = None) -> Matrix:
-        """Learn the vocabulary of the documents and count, in one reading. CSR of shape (n, v)."""
+        """Learn the vocabulary of the documents and count, in one pass. CSR of shape (n, v)."""
         del y
         if not self._start(raw_documents):
             return self._count(raw_documents)
@@ -177,7 +177,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         """What more documents are added to; None before the first."""
         before: TermCounts | None = vars(self).get("_tally")
         if before is None and self.__sklearn_is_fitted__():
-            raise DecibanError("vocabulary_ was set without the sums needed to go on learning: call fit first")
+            raise DecibanError("vocabulary_ was set without the sums needed to continue learning: call fit first")
         if before is not None and before.terms.recipe != recipe:
             raise SchemaError("parameters have changed since the first documents were learned: call fit again")
         return before
@@ -253,7 +253,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
             )
         if (self.min_df, self.max_df, self.max_features) != (1, 1.0, None):
             raise ValueError(
-                "min_df, max_df and max_features need a vocabulary, and with n_features there is none: leave them out"
+                "min_df, max_df and max_features need a vocabulary, but with n_features there is none: leave them out"
             )
 
     def _check_vocabulary(self) -> None:
@@ -320,7 +320,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         return recipe, batches(map(self.build_preprocessor(), decoded), lower=False)
 
     def _recipe(self) -> Recipe:
-        """How the kernel extracts terms; "given" where Python has to."""
+        """How the kernel extracts terms; "given" if Python has to."""
         min_n, max_n = self.ngram_range
         overridden = any(
             name in vars(self) or getattr(type(self), name) is not getattr(Base, name) for name in BUILDERS

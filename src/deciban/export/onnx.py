@@ -321,8 +321,12 @@ class Graph:
             for child in parent.below:
                 likelihood = self.op("Gather", self.constant(child.shares.transpose(1, 0, 2)), self.places[child.own])
                 if child.hidden >= 0:
-                    laws = self.constant(columns[child.hidden].laws[None, 1 : 1 + child.shares.shape[0]])
-                    weighted = self.op("Mul", self.op("Unsqueeze", likelihoods[child.hidden], self.integers([1])), laws)
+                    probabilities = self.constant(
+                        columns[child.hidden].probabilities[None, 1 : 1 + child.shares.shape[0]]
+                    )
+                    weighted = self.op(
+                        "Mul", self.op("Unsqueeze", likelihoods[child.hidden], self.integers([1])), probabilities
+                    )
                     child_missing = self.op("Unsqueeze", self.missing(child.own), self.integers([1, 2]))
                     likelihood = self.op(
                         "Where",
@@ -332,10 +336,12 @@ class Graph:
                     )
                 product = self.op("Mul", product, likelihood) if product else likelihood
             likelihoods.append(product)
-            law = self.constant(parent.laws)
+            probabilities = self.constant(parent.probabilities)
             if parent.given >= 0:
-                law = self.op("Gather", law, self.places[parent.given])
-            log_sum = self.op("Log", self.op("ReduceSum", self.op("Mul", product, law), self.integers([1]), keepdims=0))
+                probabilities = self.op("Gather", probabilities, self.places[parent.given])
+            log_sum = self.op(
+                "Log", self.op("ReduceSum", self.op("Mul", product, probabilities), self.integers([1]), keepdims=0)
+            )
             applies = self.missing(parent.own)
             if parent.passes:
                 applies = self.op("And", applies, self.op("Not", self.missing(parent.given)))
@@ -381,14 +387,14 @@ class Graph:
         return self.op("ReduceSumSquare", self.op("MatMul", gap, self.constant(turn.T)), axes=[1], keepdims=1)
 
     def unseen(self, term: QuadraticForms) -> str:
-        """1 where a column's value was never seen, (n, columns)."""
+        """1 if a column's value was never seen, (n, columns)."""
         if not term.absent:
             return ""
         flags = [self.op("Gather", self.constant(one.never), self.places[one.place]) for one in term.absent]
         return self.side_by_side([self.op("Unsqueeze", flag, self.integers([1])) for flag in flags])
 
     def adjusted(self, unseen: str, default: Floats | None, without: Sequence[Floats | None], parts: int) -> str:
-        """A number for each part, and another where a column's value was never seen; ½ where none is given."""
+        """A number for each part, and another if a column's value was never seen; ½ if none is given."""
         base = np.full(parts, 0.5) if default is None else default
         if not unseen or default is None:
             return self.constant(base[None])
@@ -396,7 +402,7 @@ class Graph:
         return self.op("Add", self.op("MatMul", unseen, self.constant(steps)), self.constant(base[None]))
 
     def mixture(self, term: QuadraticForms, log_density: str, c: int) -> str:
-        """log Σ exp over a class's parts, (n, 1); 0 where it has none."""
+        """log Σ exp over a class's parts, (n, 1); 0 if it has none."""
         parts = np.flatnonzero(term.owner == c)
         if not len(parts):
             return self.op("Mul", self.op("Gather", log_density, self.integers([0]), axis=1), self.constant(0.0))
@@ -432,7 +438,7 @@ class Graph:
         """Features of the trees, (n, features) in single precision; each node's feature, its cut (left if below), and
         the feature that is 1 where a row ends there (−1: none does).
 
-        A split of neighbouring places is a cut of the place; any other is a feature of its own, 0 where it goes left.
+        A split of neighbouring places is a cut of the place; any other is a feature of its own, 0 if it goes left.
         """
         columns: list[str] = []
         at, ends = np.full((2, len(term.place)), -1, dtype=np.int64)

@@ -58,7 +58,7 @@ def to_sql(
 ) -> str:
     """One SELECT over `table` with a row for each of its rows.
 
-    `columns` are the names of features in the database, where they are others; `keep` are columns of the table to be
+    `columns` are the names of features in the database, if they differ; `keep` are columns of the table to be
     kept in the result, such as a key.
     """
     if dialect not in FORMULA_DIALECTS:
@@ -283,7 +283,7 @@ class StatementWriter:
         return out, step + 2
 
     def term(self, term: Term, relative: bool = False) -> ByClass:
-        """A term for each class. `relative`: minus that of the first class, where that is shorter."""
+        """A term for each class. `relative`: minus that of the first class, if that is shorter."""
         if isinstance(term, Slopes):
             return [self.slopes(term, c) for c in range(self.k)], FIRST_TERM_STEP
         if isinstance(term, ColumnGaussians):
@@ -340,7 +340,7 @@ class StatementWriter:
         steps: list[int] = []
         terms: list[list[str]] = [[] for _ in range(self.k)]
         for parent in columns:
-            own, values = self.places[parent.own], parent.laws.shape[1]
+            own, values = self.places[parent.own], parent.probabilities.shape[1]
             step = max([FIRST_TERM_STEP, *(steps[child.hidden] + 1 for child in parent.below if child.hidden >= 0)])
             by_class = []
             for c in range(self.k):
@@ -355,9 +355,12 @@ class StatementWriter:
                 )
                 sums = [
                     self.total(
-                        [f"{self.number(prior)} * {name}" for name, prior in zip(by_class[c], law[:, c], strict=True)]
+                        [
+                            f"{self.number(prior)} * {name}"
+                            for name, prior in zip(by_class[c], by_value[:, c], strict=True)
+                        ]
                     )
-                    for law in parent.laws
+                    for by_value in parent.probabilities
                 ]
                 if parent.passes:
                     sums[0] = "NULL"
@@ -378,9 +381,12 @@ class StatementWriter:
         present = self.case_by_place(self.places[child.own], [self.number(share) for share in child.shares[v, :, c]])
         if child.hidden < 0:
             return present
-        laws = columns[child.hidden].laws[1 + v, :, c]
+        probabilities = columns[child.hidden].probabilities[1 + v, :, c]
         missing = self.total(
-            [f"{self.number(prior)} * {name}" for name, prior in zip(likelihoods[child.hidden][c], laws, strict=True)]
+            [
+                f"{self.number(prior)} * {name}"
+                for name, prior in zip(likelihoods[child.hidden][c], probabilities, strict=True)
+            ]
         )
         return f"CASE WHEN {self.places[child.own]} = 0 THEN {missing} ELSE {present} END"
 
@@ -409,7 +415,7 @@ class StatementWriter:
         return self.total(roots), last
 
     def split(self, term: SplitTrees, node: int, own: str, left: str, right: str) -> str:
-        """The value of a row at a node: the node's own, where the row ends here, or that of one of its sides."""
+        """The value of a row at a node: the node's own, if the row ends here, or that of one of its sides."""
         column, place = int(term.place[node]), self.places[term.place[node]]
         ends, goes_left = term.ends[column], term.lefts[node] & ~term.ends[column]
         own_case = f"WHEN {self.is_among(place, np.flatnonzero(ends), len(ends))} THEN {own} " if ends.any() else ""

@@ -38,7 +38,7 @@ class Family(ABC):
     apart: ClassVar[bool] = False  # whether a class's distribution depends only on the sums of that class
 
     @classmethod
-    def laws(cls) -> Mapping[str, Family]:
+    def by_name(cls) -> Mapping[str, Family]:
         """The names of this family as a distribution of table columns; empty if it cannot be one."""
         return {cls.name: cls()}
 

@@ -70,13 +70,15 @@ class Bernoulli(Family):
         out = score(X, params.log_absent, params.log_present, above=self.threshold)
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
         for c, w, rows in groups(y, weight):
-            log_present, log_absent = laws_without(sums["x"][c], seen[c], prior["x"][c], w)
+            log_present, log_absent = log_probabilities_without(sums["x"][c], seen[c], prior["x"][c], w)
             out[rows, c] = score(X[rows], log_absent[None], log_present[None], above=self.threshold)[:, 0]
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
         seen = np.broadcast_to(sums["one"], sums["x"].shape)
-        log_present, log_absent = laws_without(sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0)
+        log_present, log_absent = log_probabilities_without(
+            sums["x"], seen, self.pseudo(alpha, columns, sums)["x"], 1.0
+        )
         return score(X, log_absent, log_present, above=self.threshold)
 
     def sample(
@@ -122,12 +124,12 @@ class Bernoulli(Family):
         return Walks(tuple(independent_column(place, table[:, :, j]) for j, place in enumerate(places)))
 
 
-def laws_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:
+def log_probabilities_without(present: Floats, seen: Floats, pseudo: Floats, weight: float) -> tuple[Floats, Floats]:
     """log φ without a row of this weight that has the word, and log (1 − φ) without one that does not."""
     present_left, absent_left = without(present, weight), without(without(seen, present), weight)
     left = without(seen, weight) + 2.0 * pseudo
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Where the count is below the weight, there is no such row: the entry is never read.
+        # If the count is below the weight, there is no such row: the entry is never read.
         log_present = np.where(present_left < 0, 0.0, np.log((present_left + pseudo) / left))
         log_absent = np.where(absent_left < 0, 0.0, np.log((absent_left + pseudo) / left))
     half = -np.log(2.0)

@@ -54,7 +54,7 @@ def spanning_forest(between: Floats, first: Floats) -> tuple[int, ...]:
 
 
 def information(codes: Codes, sizes: Array, y: Codes, weight: Floats | None, k: int) -> tuple[Floats, Floats]:
-    """I(x_j; y), (d,), and I(x_i; x_j | y), (d, d), in nats; zero where a pair is too wide for a table."""
+    """I(x_j; y), (d,), and I(x_i; x_j | y), (d, d), in nats; zero if a pair is too wide for a table."""
     d = codes.shape[1]
     with_class, between = np.zeros(d), np.zeros((d, d))
     small, wide = np.flatnonzero(sizes <= MAX_KERNEL_CATEGORIES), np.flatnonzero(sizes > MAX_KERNEL_CATEGORIES)

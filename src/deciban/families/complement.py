@@ -37,7 +37,7 @@ class Complement(Multinomial):
     norm: bool = False
 
     @classmethod
-    def laws(cls) -> Mapping[str, Family]:
+    def by_name(cls) -> Mapping[str, Family]:
         return {}
 
     def pseudo(self, alpha: Array | float, columns: Columns, sums: Sums) -> Sums:

@@ -1,7 +1,7 @@
 """Covariances from class scatters: fourteen constrained shapes by maximum likelihood, and shrinkage to the identity.
 
 Every covariance is Σ_c = λ_c · D_c A_c D_cᵀ: a volume λ, a form A (diagonal, determinant one) and an orientation D.
-A shape's three letters say of each whether it is Equal in all classes, Varies, or is the Identity (Celeux & Govaert
+A shape's three letters state for each whether it is Equal in all classes, Varies, or is the Identity (Celeux & Govaert
 1995, in mclust's notation). The objective is Σ_c n_c log|Σ_c| + tr(Σ_c⁻¹ W_c), where n_c is the weight of class c and
 W_c = Σ w(x − m_c)(x − m_c)ᵀ its scatter.
 
@@ -284,7 +284,7 @@ def _shares_vei(n: Floats, V: Floats) -> Floats:
 
 
 def _evi(n: Floats, V: Floats) -> Floats:
-    """λ·B_c: geometric means. A class constant in a column that varies elsewhere takes the pooled form.
+    """λ·B_c: geometric means. A class constant in a column that varies in other classes takes the pooled form.
 
     Its own form would be 0 in that column and unbounded in the others.
     """

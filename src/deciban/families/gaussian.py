@@ -55,7 +55,7 @@ class Gaussian(Family):
     guess_variance: float | tuple[float, ...] | None = None
 
     @classmethod
-    def laws(cls) -> Mapping[str, Family]:
+    def by_name(cls) -> Mapping[str, Family]:
         """Without a floor that depends on other columns: pseudo-rows ensure that no variance is zero."""
         return {cls.name: cls(smoothing=0.0)}
 
@@ -176,7 +176,8 @@ class Gaussian(Family):
             params.floor,
             self.predictive,
         )
-        # A class without values or variance in a column has the pooled law, which every row changes: no downdate.
+        # A class without values or variance in a column has the pooled distribution, which every row changes: no
+        # downdate.
         n = np.broadcast_to(sums["one"], sums["x"].shape)
         flat = (n <= 0) | ((scatter_of(sums) <= ROUNDING * sums["xx"]) & (params.floor == 0.0))
         widest = np.where(flat.any(axis=1), np.inf, inverse.max(axis=1))
@@ -360,7 +361,7 @@ def least_gaps(mean: Floats, error: Floats) -> Floats:
 
 
 def without_residue(sums: Sums, columns: Columns) -> tuple[dict[str, Floats], Columns]:
-    """Sums without rounding residue: zero without values; and where a scatter is only rounding, zero about the mean."""
+    """Sums without rounding residue: zero without values; and if a scatter is only rounding, zero about the mean."""
     assert columns.pivot is not None
     if "lost" not in sums:
         return dict(sums), columns

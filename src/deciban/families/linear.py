@@ -96,10 +96,10 @@ def slopes(sketch: Sketch, columns: Columns, zero: Floats, slope: Floats) -> Slo
     return Slopes(sketch.numbers(columns), zero, finite(slope), np.isneginf(slope))
 
 
-def integrated_out(law: str) -> DecibanError:
+def integrated_out(name: str) -> DecibanError:
     """Why a distribution whose parameters are integrated out has no formula."""
     return DecibanError(
-        f"with predictive=True a {law} distribution has its parameters integrated out, with gamma functions that SQL "
+        f"with predictive=True a {name} distribution has its parameters integrated out, with gamma functions that SQL "
         f"and ONNX do not have: fit with predictive=False"
     )
 

@@ -92,7 +92,7 @@ class Multinomial(Family):
             log_prob = np.zeros(len(y))
             words = X if issparse(X) else sp.csr_matrix(X)
             with np.errstate(divide="ignore", invalid="ignore"):
-                # `once` is never read where no row of a class has the word.
+                # `once` is never read if no row of a class has the word.
                 fewer = without(counts, 1.0)
                 once = np.where(fewer >= 0, np.log(fewer + prior), 0.0)
                 kernel.csr_own_logs(

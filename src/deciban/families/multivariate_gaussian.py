@@ -109,7 +109,7 @@ class MultivariateGaussian(Family):
         return self.shape in ("unit", "EII", "VII", "EEI", "VVI") and not self.dense
 
     @classmethod
-    def laws(cls) -> Mapping[str, Family]:
+    def by_name(cls) -> Mapping[str, Family]:
         return {shape: cls(covariance=shape) for shape in (*shapes.ALIASES, *shapes.SHAPES)}
 
     @property
@@ -398,7 +398,7 @@ class MultivariateGaussian(Family):
         """
         if params.roots is None:
             return Gaussian().terms(self.columnwise(params), columns, X)
-        present, row, part = self._law_of_row(params, X)
+        present, row, part = self._roots_of_row(params, X)
         gap = row - params.mean[:, present]
         whitened = np.einsum("cij,cj->ci", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), gap)
         pull = np.einsum("cij,ci->cj", np.broadcast_to(part.root, (len(gap), *part.root.shape[1:])), whitened)
@@ -417,16 +417,16 @@ class MultivariateGaussian(Family):
         del columns
         if params.roots is None:
             return None
-        return "(spread of the class)", "", self._constant(params, self._law_of_row(params, X)[2])
+        return "(spread of the class)", "", self._constant(params, self._roots_of_row(params, X)[2])
 
-    def _law_of_row(self, params: MultivariateParams, X: Array) -> tuple[Array, Floats, Roots]:
+    def _roots_of_row(self, params: MultivariateParams, X: Array) -> tuple[Array, Floats, Roots]:
         """The columns of one row that are not missing, their values, and the distribution of these columns."""
         row = np.asarray(X, dtype=float).ravel()
         present = np.flatnonzero(~np.isnan(row))
-        law = params.roots
-        if law is None or len(present) < len(row):
-            law = self._marginal(params, present)
-        return present, row[present], law
+        roots = params.roots
+        if roots is None or len(present) < len(row):
+            roots = self._marginal(params, present)
+        return present, row[present], roots
 
     def typical(self, params: MultivariateParams, columns: Columns) -> tuple[list[str], Floats]:
         """The mean evidence of a value drawn from each class, for each column alone."""

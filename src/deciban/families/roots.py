@@ -51,7 +51,7 @@ class Roots:
     log_det: Floats
     rank: int
     repairs: Repairs = NO_REPAIRS
-    kept: Floats | None = None  # (rank, d): from columns to the directions kept, where some are left out
+    kept: Floats | None = None  # (rank, d): from columns to the directions kept, if some are left out
     volume: float = 0.0  # the part of log|Σ| due to the units of these directions
 
 

@@ -37,7 +37,7 @@ class Tree(Family):
     """Tables of category probabilities, one per class, column and value of the column's parent.
 
     The parents are part of the schema, since the statistics depend on them: `Columns.parents`. Parameters are those of
-    `Categorical` over all distributions, in the order of `laws_of`.
+    `Categorical` over all distributions, in the order of `distributions_of`.
     """
 
     name: ClassVar[str] = "tree"
@@ -46,7 +46,7 @@ class Tree(Family):
     counts_missing: ClassVar[bool] = False
 
     @classmethod
-    def laws(cls) -> Mapping[str, Family]:
+    def by_name(cls) -> Mapping[str, Family]:
         return {}
 
     @property
@@ -65,7 +65,7 @@ class Tree(Family):
         }
 
     def estimate(self, sums: Sums, columns: Columns) -> CategoricalParams:
-        return Categorical().estimate(all_counts(sums), laws_of(columns))
+        return Categorical().estimate(all_counts(sums), distributions_of(columns))
 
     def expect(self, params: CategoricalParams, columns: Columns) -> Sums:
         """E[T] of a row: counts of a column by its own distribution, of pairs by the parent's times that given it.
@@ -98,18 +98,18 @@ class Tree(Family):
         prior = self.pseudo(alpha, columns, sums)
         params = self.estimate(add_prior(sums, prior), columns)
         out = self.log_prob(params, columns, X)
-        pairs, laws = pairs_of(columns), laws_of(columns)
+        pairs, distributions = pairs_of(columns), distributions_of(columns)
         counts, prior = all_counts(sums)["is"], all_counts(prior)
-        total, sizes = column_totals(counts, laws), np.diff(laws.offsets)
+        total, sizes = column_totals(counts, distributions), np.diff(distributions.offsets)
         codes, y = pairs.codes(X), np.ascontiguousarray(y, dtype=np.int32)
-        whole, law = pairs.whole(codes), by_place(params.log_theta, params.log_unseen, columns)
+        whole, tables = pairs.whole(codes), by_place(params.log_theta, params.log_unseen, columns)
         places, gaps = read_places(codes, pairs, whole), np.zeros(len(y), dtype=bool)
         if not whole:
             gaps[pairs.loose(codes)] = True
         for w in np.ones(1) if weight is None else np.unique(weight):  # rows of one weight share a table
             log_theta = log_theta_without(counts, total, prior, sizes, float(w))
-            # A value that is not in the schema was not counted, and nothing changes without it. Nor do laws that are
-            # summed over: the row was not counted in them.
+            # A value that is not in the schema was not counted, and nothing changes without it. Nor do distributions
+            # that are summed over: the row was not counted in them.
             table = np.ascontiguousarray(by_place(log_theta, params.log_unseen, columns))
             rows = np.flatnonzero(y >= 0 if weight is None else (y >= 0) & (weight == w))
             own = np.zeros(len(rows))
@@ -117,14 +117,16 @@ class Tree(Family):
             out[rows, y[rows]] = own
             for c in np.unique(y[rows[gaps[rows]]]):
                 some = rows[gaps[rows] & (y[rows] == c)]
-                out[some, c] += log_sum_over_missing(codes[some], pairs, law[[c]])[:, 0]
+                out[some, c] += log_sum_over_missing(codes[some], pairs, tables[[c]])[:, 0]
         return out
 
     def without_each(self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix) -> Floats:
-        pairs, laws, k = pairs_of(columns), laws_of(columns), len(sums["is"])
+        pairs, distributions, k = pairs_of(columns), distributions_of(columns), len(sums["is"])
         counts, prior = all_counts(sums)["is"], all_counts(self.pseudo(alpha, columns, sums))
-        log_theta = log_theta_without(counts, column_totals(counts, laws), prior, np.diff(laws.offsets), 1.0)
-        table = np.ascontiguousarray(by_place(log_theta, np.zeros((k, laws.size)), columns).T)
+        log_theta = log_theta_without(
+            counts, column_totals(counts, distributions), prior, np.diff(distributions.offsets), 1.0
+        )
+        table = np.ascontiguousarray(by_place(log_theta, np.zeros((k, distributions.size)), columns).T)
         out = np.zeros((X.shape[0], k))
         kernel.code_scores(pairs.places(X), pairs.offsets, table, np.zeros((columns.size, k)), out)
         return out
@@ -140,11 +142,14 @@ class Tree(Family):
             start, size = int(offsets[j]), int(sizes[j])
             if size == 0:  # a column that was always missing
                 continue
-            laws = theta[:, None, start : start + size]
+            probabilities = theta[:, None, start : start + size]
             which = np.zeros(len(y), dtype=np.intp)
             if parents[j] >= 0 and sizes[parents[j]] > 0:
-                laws, which = by_parent(theta[:, offsets[-1] :], columns, j), out[:, parents[j]].astype(np.intp)
-            ladder = np.cumsum(laws, axis=2)
+                probabilities, which = (
+                    by_parent(theta[:, offsets[-1] :], columns, j),
+                    out[:, parents[j]].astype(np.intp),
+                )
+            ladder = np.cumsum(probabilities, axis=2)
             ladder /= ladder[:, :, -1:]
             out[:, j] = (draws[:, j, None] >= ladder[y, which]).sum(axis=1)
         return out
@@ -199,7 +204,7 @@ class Tree(Family):
         assert columns.categories is not None
         places = sketch.categories(columns)
         pairs, table = pairs_of(columns), by_place(params.log_theta, params.log_unseen, columns)
-        k, walks, laws = len(table), [], []
+        k, walks, probabilities = len(table), [], []
         for j, (place, known, parent) in enumerate(zip(places, columns.categories, pairs.parents, strict=True)):
             own = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(k, -1, pairs.sizes[j] + 1)
             each = np.stack([by_own_place(own[:, u, :-1], own[:, u, -1:], known) for u in range(own.shape[1])])
@@ -207,18 +212,18 @@ class Tree(Family):
             above = sketch.places[places[parent]].size if parent >= 0 else 1
             several = each.shape[0] > 1  # the parent is missing, has a known value, or an unseen one
             each = np.concatenate([each, by_own_place(even[:, :-1], even[:, -1:], known)[None]])[:above]
-            laws.append(np.exp(each[:, 1 : 1 + len(known)]))
+            probabilities.append(np.exp(each[:, 1 : 1 + len(known)]))
             if several:
                 each[0] = each[1 : 1 + pairs.sizes[parent]].max(axis=0)
             ways = np.arange(above, dtype=np.int32)
             ways[0] = -1
             given = ((places[parent],), (np.tile(ways, (above, 1)),)) if parent >= 0 else ((), ())
             walks.append(Walk(given[0], place, given[1], each))
-        return Walks(tuple(walks), hidden_parents(pairs, places, walks, laws))
+        return Walks(tuple(walks), hidden_parents(pairs, places, walks, probabilities))
 
 
 def hidden_parents(
-    pairs: Pairs, places: tuple[int, ...], walks: list[Walk], laws: list[Floats]
+    pairs: Pairs, places: tuple[int, ...], walks: list[Walk], probabilities: list[Floats]
 ) -> tuple[HiddenParent, ...]:
     """The terms of a formula for missing columns that have children, from the leaves to the roots."""
     from deciban.formula import ChildOfHidden, HiddenParent
@@ -236,7 +241,9 @@ def hidden_parents(
         ]
         parent = pairs.parents[j]
         passes = parent >= 0 and pairs.sizes[parent] > 0
-        hidden.append(HiddenParent(places[j], places[parent] if parent >= 0 else -1, laws[j], passes, tuple(below)))
+        hidden.append(
+            HiddenParent(places[j], places[parent] if parent >= 0 else -1, probabilities[j], passes, tuple(below))
+        )
     return tuple(hidden)
 
 
@@ -262,12 +269,12 @@ def owners(columns: Columns) -> Array:
     return np.concatenate([np.arange(columns.size), np.repeat(np.arange(columns.size), given)]).astype(np.intp)
 
 
-def laws_of(columns: Columns) -> Columns:
+def distributions_of(columns: Columns) -> Columns:
     """All distributions as columns of categories, in the order of `owners`: cells are those of `is`, then of `pair`."""
     assert columns.categories is not None
     sizes = [len(values) for values in columns.categories]
-    laws = owners(columns).tolist()
-    return Columns(len(laws), categories=tuple(range(sizes[j]) for j in laws))
+    owner_columns = owners(columns).tolist()
+    return Columns(len(owner_columns), categories=tuple(range(sizes[j]) for j in owner_columns))
 
 
 def all_counts(sums: Sums) -> Sums:
@@ -280,13 +287,13 @@ def by_place(cells: Floats, unseen: Floats, columns: Columns) -> Floats:
     """Numbers by cell (k, cells) and by distribution (k, distributions) in the order of `Pairs.places`, (k, places)."""
     offsets, parents = columns.offsets, parents_of(columns)
     sizes, pairs = np.diff(offsets), offsets[-1] + columns.pair_offsets
-    law, places = columns.size, [np.zeros(0, dtype=np.intp)]
+    at, places = columns.size, [np.zeros(0, dtype=np.intp)]
     for j, size in enumerate(sizes):
         above = sizes[parents[j]] if parents[j] >= 0 else 0
         starts = np.concatenate([[offsets[j]], pairs[j] + np.arange(above) * size])
-        last = cells.shape[1] + np.concatenate([[j], law + np.arange(above)])
+        last = cells.shape[1] + np.concatenate([[j], at + np.arange(above)])
         places.append(np.hstack([starts[:, None] + np.arange(size), last[:, None]]).ravel())
-        law += above
+        at += above
     return np.hstack([cells, unseen])[:, np.concatenate(places).astype(np.intp)]
 
 
@@ -323,7 +330,7 @@ def log_sum_over_missing(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
 
     for j in reversed(parents_first(pairs.parents)):
         size, parent = pairs.sizes[j], pairs.parents[j]
-        laws = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(
+        tables = table[:, pairs.offsets[j] : pairs.offsets[j + 1]].reshape(
             k, -1, size + 1
         )  # without a parent, then by its value
         alike = -np.log(max(1, size))
@@ -333,15 +340,15 @@ def log_sum_over_missing(codes: Codes, pairs: Pairs, table: Floats) -> Floats:
         out[new & present] += np.where(codes[new & present, j] < size, alike, -np.log(size + 1.0))[:, None]
         rows = np.flatnonzero(up & present)
         if len(rows):
-            send(parent, rows, laws[:, 1:, codes[rows, j]].transpose(2, 0, 1))
+            send(parent, rows, tables[:, 1:, codes[rows, j]].transpose(2, 0, 1))
         if j in waiting:  # otherwise it has no observed descendant, and its values sum to one
             message, rows = waiting.pop(j), np.flatnonzero(~present)
             on = up[rows]
             top = rows[~on]
-            given = laws[:, np.where(new[top], 0, above[top] + 1), :size].transpose(1, 0, 2)
+            given = tables[:, np.where(new[top], 0, above[top] + 1), :size].transpose(1, 0, 2)
             out[top] += log_sum(np.where(new[top, None, None], alike, given) + message[~on])
             if on.any():
-                send(parent, rows[on], log_sum(laws[:, 1:, :size] + message[on, :, None, :]))
+                send(parent, rows[on], log_sum(tables[:, 1:, :size] + message[on, :, None, :]))
     return out
 
 

@@ -15,7 +15,7 @@ class Reader(ABC):
     __slots__ = ()
 
     form: ClassVar[str] = "matrix"
-    sparse: ClassVar[bool] = True  # whether sparse rows are taken
+    sparse: ClassVar[bool] = True  # whether sparse rows are accepted
     strings: ClassVar[bool] = False  # whether values may be strings
 
     @abstractmethod
@@ -31,6 +31,6 @@ class Reader(ABC):
         """Rows sampled from a model, as the user has them."""
 
     def kinds(self, names: tuple[str, ...], model: Any) -> dict[str, str] | None:
-        """How a database reads each column to compute the sums itself; None where it cannot."""
+        """How a database reads each column to compute the sums itself; None if it cannot."""
         del model
         return dict.fromkeys(names, "number")

@@ -21,7 +21,7 @@ from deciban.schema import Columns
 
 @dataclass(frozen=True, slots=True)
 class CategoryReader(Reader):
-    """Categories. `least` is the least number of integer codes of each column, if given."""
+    """Categories. `least` is the smallest number of integer codes of each column, if given."""
 
     names: tuple[str, ...] | None
     model_name: str
@@ -41,7 +41,7 @@ class CategoryReader(Reader):
             categories: tuple[Categories, ...] = tuple(range(int(size)) for size in sizes)
             return Entries([codes], (Columns(d, self.names, categories),))
         if self.least is not None:
-            raise DecibanError("min_categories is for integer codes, and these columns hold labels: leave it out")
+            raise DecibanError("min_categories is for integer codes, but these columns hold labels: leave it out")
         X = X.toarray() if issparse(X) else X
         matrix = np.empty((len(X), d), dtype=np.int32, order="F")
         learned: list[Categories] = []

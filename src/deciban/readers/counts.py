@@ -62,4 +62,4 @@ def check_binary(values: Array) -> None:
     """Without a threshold, values are 0 and 1 already."""
     if not np.all((values == 0) | (values == 1) | (values != values)):
         other = values[(values != 0) & (values != 1) & (values == values)].flat[0]
-        raise DecibanError(f"binarize=None needs X to hold only 0 and 1, and it holds {other:g}: give a threshold")
+        raise DecibanError(f"binarize=None needs X to hold only 0 and 1, but it holds {other:g}: give a threshold")

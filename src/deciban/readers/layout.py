@@ -15,10 +15,10 @@ from deciban.families import FAMILIES, Family, Multinomial
 from deciban.storage.files import rebuild_family
 
 AUTO = ("gaussian", "categorical")  # the default distributions: of numbers, and of all other columns
-LAWS = {word: law for family in FAMILIES.values() for word, law in family.laws().items()}
-NAMED_LAWS: dict[str, Family] = {word: LAWS[word] for word in AUTO} | LAWS
-LAW_TYPES = tuple(dict.fromkeys(type(law) for law in NAMED_LAWS.values()))
-MAX_ALPHA = 1e100  # pseudo-counts past this leave nothing to the data
+FAMILY_NAMES = {word: named for family in FAMILIES.values() for word, named in family.by_name().items()}
+NAMED_FAMILIES: dict[str, Family] = {word: FAMILY_NAMES[word] for word in AUTO} | FAMILY_NAMES
+FAMILY_TYPES = tuple(dict.fromkeys(type(family) for family in NAMED_FAMILIES.values()))
+MAX_ALPHA = 1e100  # more pseudo-counts than this would outweigh any data
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +33,22 @@ class Group:
 def lay_out(
     columns: Mapping[Any, Any] | None, rest: Any, alpha: float | str, names: Sequence[str], kinds: Sequence[str]
 ) -> tuple[Group, ...]:
-    """Groups of columns, the same whatever order the columns come in.
+    """Groups of columns, the same in any order of the columns.
 
-    `kinds` are the kinds of the columns, for those that no key names. Columns given one by one that have the same
+    `kinds` are the kinds of the columns, for columns that no key names. Columns given one by one that have the same
     distribution are one block, which is faster and gives the same model.
     """
     groups: list[Group] = []
     single: dict[tuple[Family, float | str], list[str]] = {}
     taken = named_columns(columns or {}, names)
     for key, matched in taken.items():
-        law = read_law((columns or {})[key], alpha)
-        if law is None:
+        distribution = read_distribution((columns or {})[key], alpha)
+        if distribution is None:
             continue
-        if is_group(key, names) or not law[0].by_column:
-            groups.append(group(matched, *law))
+        if is_group(key, names) or not distribution[0].by_column:
+            groups.append(group(matched, *distribution))
         else:
-            single.setdefault(law, []).extend(matched)
+            single.setdefault(distribution, []).extend(matched)
     unnamed = sorted(set(names).difference(*taken.values()))
     if unnamed and is_word(rest, "error"):
         raise DecibanError(
@@ -57,15 +57,15 @@ def lay_out(
     if is_word(rest, "auto"):
         kind_of = dict(zip(names, kinds, strict=True))
         for name in unnamed:
-            law = read_law(AUTO[kind_of[name] not in ("number", "date")], alpha)
-            assert law is not None
-            single.setdefault(law, []).append(name)
-    elif unnamed and (law := read_law("drop" if is_word(rest, "error") else rest, alpha)) is not None:
-        if law[0].by_column:
-            single.setdefault(law, []).extend(unnamed)
+            distribution = read_distribution(AUTO[kind_of[name] not in ("number", "date")], alpha)
+            assert distribution is not None
+            single.setdefault(distribution, []).append(name)
+    elif unnamed and (distribution := read_distribution("drop" if is_word(rest, "error") else rest, alpha)) is not None:
+        if distribution[0].by_column:
+            single.setdefault(distribution, []).extend(unnamed)
         else:
-            groups.append(group(tuple(unnamed), *law))
-    groups += [group(tuple(sorted(matched)), *law) for law, matched in single.items()]
+            groups.append(group(tuple(unnamed), *distribution))
+    groups += [group(tuple(sorted(matched)), *distribution) for distribution, matched in single.items()]
     if not groups:
         raise DecibanError("no column is left to learn from: columns= and rest= drop them all")
     return tuple(sorted(groups, key=lambda group: group.names))
@@ -80,7 +80,7 @@ def group(names: tuple[str, ...], family: Family, alpha: float | str) -> Group:
     return Group(names, family, alpha)
 
 
-def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | None:
+def read_distribution(value: Any, alpha: float | str) -> tuple[Family, float | str] | None:
     """A family and the strength of its prior, from a name, a family, or a pair of either and a strength; None: drop."""
     if isinstance(value, tuple | list):
         if len(value) != 2:
@@ -89,14 +89,14 @@ def read_law(value: Any, alpha: float | str) -> tuple[Family, float | str] | Non
     if is_word(value, "drop"):
         return None
     if isinstance(value, str):
-        if value not in NAMED_LAWS:
+        if value not in NAMED_FAMILIES:
             raise DecibanError(
-                f"{value!r} is not a distribution: choose from {', '.join(map(repr, [*NAMED_LAWS, 'drop']))}"
+                f"{value!r} is not a distribution: choose from {', '.join(map(repr, [*NAMED_FAMILIES, 'drop']))}"
             )
-        return NAMED_LAWS[value], read_alpha(alpha)
-    if type(value) not in LAW_TYPES:
+        return NAMED_FAMILIES[value], read_alpha(alpha)
+    if type(value) not in FAMILY_TYPES:
         description = f"the family {value.name!r}" if isinstance(value, Family) else f"{value!r}"
-        known = ", ".join(family.__name__ for family in LAW_TYPES)
+        known = ", ".join(family.__name__ for family in FAMILY_TYPES)
         raise DecibanError(
             f"{description} is not a distribution for the columns of a mixed table: give a name, or one of {known}"
         )
@@ -161,7 +161,7 @@ def column_name(part: Any, names: Sequence[str]) -> str:
     if isinstance(part, str):
         if part in names:
             return part
-        raise DecibanError(f"columns= names {part!r}, but there is no such column: there are {listed(names)}")
+        raise DecibanError(f"columns= names {part!r}, which does not exist: the columns are {listed(names)}")
     if isinstance(part, Integral) and not isinstance(part, bool | np.bool_):
         if -len(names) <= int(part) < len(names):
             return names[int(part)]
@@ -186,24 +186,24 @@ def columns_out(columns: Mapping[Any, Any] | None) -> Any:
     """The parameter as it is stored in a file: JSON has neither tuples as keys nor families."""
     if columns is None:
         return None
-    return [[list(key) if isinstance(key, tuple) else key, law_out(value)] for key, value in columns.items()]
+    return [[list(key) if isinstance(key, tuple) else key, distribution_out(value)] for key, value in columns.items()]
 
 
 def columns_in(stored: Any) -> dict[Any, Any] | None:
     if stored is None:
         return None
-    return {tuple(key) if isinstance(key, list) else key: law_in(value) for key, value in stored}
+    return {tuple(key) if isinstance(key, list) else key: distribution_in(value) for key, value in stored}
 
 
-def law_out(value: Any) -> Any:
+def distribution_out(value: Any) -> Any:
     if isinstance(value, Family):
         return {"family": value.name, "settings": {f.name: getattr(value, f.name) for f in fields(value)}}
     if isinstance(value, tuple | list):
-        return [law_out(part) for part in value]
+        return [distribution_out(part) for part in value]
     return value
 
 
-def law_in(stored: Any) -> Any:
+def distribution_in(stored: Any) -> Any:
     if isinstance(stored, dict):
         return rebuild_family(stored["family"], stored["settings"])
-    return tuple(law_in(part) for part in stored) if isinstance(stored, list) else stored
+    return tuple(distribution_in(part) for part in stored) if isinstance(stored, list) else stored

@@ -112,12 +112,12 @@ def numbers(columns: list[Column], names: tuple[str, ...] | None, family: Family
         if family.values == "counts" and (negative := out[:, j] < 0).any():
             row = int(np.argmax(negative))
             raise DecibanError(
-                "column {column!r} holds {value:g} in row {row}, but counts are never negative: a {law} distribution "
-                "does not fit it. Use 'gaussian', or 'drop' it",
+                "column {column!r} holds {value:g} in row {row}, but counts are never negative: a {distribution} "
+                "distribution does not fit it. Use 'gaussian', or 'drop' it",
                 row=row,
                 column=name,
                 value=float(out[row, j]),
-                law=family.name,
+                distribution=family.name,
                 command_line="column {column!r} holds {value:g} in row {row}, but counts are never negative: give "
                 "--schema {column}=number, or --schema {column}=skip",
             )
@@ -131,15 +131,15 @@ def as_numbers(column: Column, name: str, family: Family) -> Floats:
     if not all(isinstance(level, bool) for level in column.levels):
         row = int(np.argmax(column.codes >= 0))
         raise DecibanError(
-            "column {column!r} holds {value!r} in row {row}, but a {law} distribution takes numbers: convert the "
-            "column, or fit with columns={columns}",
+            "column {column!r} holds {value!r} in row {row}, but a {distribution} distribution takes numbers: "
+            "convert the column, or fit with columns={columns}",
             row=row,
             column=name,
             value=column.levels[column.codes[row]],
-            law=family.name,
+            distribution=family.name,
             columns={name: "categorical"},
             command_line="column {column!r} holds {value!r} in row {row}, but numbers are expected: give --missing "
-            "{value} if it stands for a missing value, or train with --schema {column}=category",
+            "{value} if it means a missing value, or train with --schema {column}=category",
         )
     return np.array([*map(float, column.levels), np.nan])[column.codes]  # −1 is the last one
 
@@ -162,7 +162,7 @@ def levels_of(column: Column, weight: Floats | None = None) -> tuple[Codes, tupl
 def learn_codes(column: Column, known: Categories, name: str, weight: Floats | None) -> tuple[Codes, tuple[Any, ...]]:
     """Codes of a column's values, −1 where missing; new values are added after the known ones.
 
-    A row of no weight adds no category, as if it were not there.
+    A row with weight 0 adds no category, as if it did not exist.
     """
     codes, levels = levels_of(column, weight)
     check_alike(levels, known, name)
@@ -184,7 +184,7 @@ def check_alike(levels: tuple[Any, ...], known: Categories, name: str) -> None:
     """Strings and numbers are never the same category, so a column must stay one of them."""
     if levels and known and isinstance(levels[0], str) != isinstance(known[0], str):
         raise DecibanError(
-            f"column {{column!r}} holds {{value!r}}, and the model learned it with values such as {known[0]!r}: "
+            f"column {{column!r}} holds {{value!r}}, but the model learned it with values such as {known[0]!r}: "
             f"{'numbers' if isinstance(known[0], str) else 'strings'} would all be unseen categories. Convert the "
             f"column to the type it had",
             column=name,

@@ -14,7 +14,7 @@ from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
 from deciban.schema import Columns
 
-LEADING_ROWS = 64  # rows of a class whose mean is its pivot, which need only be near the centre
+LEADING_ROWS = 64  # rows of a class whose mean is its pivot, which need only be close to the centre
 MAX_SPARSE_SHARE = 0.25  # share of stored entries up to which sparse rows stay sparse
 
 

@@ -54,7 +54,7 @@ class MailReader(TextReader):
 
     def opened(self, mails: Any) -> Iterator[Any]:
         """The mails of a mailbox, a list, a column, or a single one."""
-        from email.message import Message  # takes longer than to answer a text
+        from email.message import Message  # importing it takes longer than scoring a text
 
         from deciban.text import mail
 

@@ -42,7 +42,7 @@ class TreeReader(Reader):
         before: Sequence[Categories] = ((),) * d
         if columns is not None and columns.categories is not None:
             before = columns.categories
-        counted = X if mass.all() else X.take(mass > 0)  # a row of weight zero counts as none
+        counted = X if mass.all() else X.take(mass > 0)  # a row of weight zero does not count
         mass = mass[mass > 0]
         categories = tuple(
             learn(column, values, mass, self.bins[j] if isinstance(self.bins, list) else self.bins)
@@ -84,7 +84,7 @@ def find_parents(codes: Codes, columns: Columns, labels: Labels, weight: Floats 
         weight = labels.soft[rows, classes] * (1.0 if weight is None else weight[rows])
         codes, y = codes[rows], classes.astype(np.int32)
     if len(labels.classes) == 0 or not (y >= 0).any():
-        return (-1,) * columns.size  # without labels, nothing is known of columns given the class
+        return (-1,) * columns.size  # without labels, nothing is known about columns given the class
     return chow_liu(codes, np.diff(columns.offsets), y, weight, len(labels.classes))
 
 
@@ -107,7 +107,7 @@ def learn(column: Column, known: Categories, weight: Floats, bins: Any) -> Categ
             return quantile_bins(values, mass, n_bins)
         present_values = [int(v) if v.is_integer() else v for v in distinct.tolist()]
     new = [value for value in present_values if value not in set(known)]
-    with contextlib.suppress(TypeError):  # types that do not compare keep the order they came in
+    with contextlib.suppress(TypeError):  # types that do not compare keep their order
         new = sorted(new)
     return (*known, *new)
 
@@ -127,7 +127,7 @@ def read_codes(frame: Frame, columns: Columns) -> Codes:
                 column=columns.name(j),
                 value=column.levels[column.codes[row]],
                 command_line="column {column!r} was learned as numbers, but row {row} holds {value!r}: make it a "
-                "number, or give --missing {value} if it stands for a missing value",
+                "number, or give --missing {value} if it means a missing value",
             )
     return codes
 

@@ -1,4 +1,4 @@
-"""Numbers as categories: intervals of about equal weight, chosen without looking at any label."""
+"""Numbers as categories: intervals of about equal weight, chosen without labels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def quantile_bins(values: Floats, weight: Floats, bins: int) -> Bins:
 
 
 def between(low: Floats, high: Floats) -> Floats:
-    """Halfway, or `low` where no float is between the two: a cut belongs to the interval below it."""
+    """Halfway, or `low` if no float is between the two: a cut belongs to the interval below it."""
     middle = low / 2 + high / 2
     return np.where((low <= middle) & (middle < high), middle, low)
 

@@ -14,7 +14,7 @@ from deciban.matrix import value_range
 from deciban.reading.missing import missing_where
 from deciban.show import plain
 
-MAX_CODE_CELLS = 1 << 27  # the counts of all codes up to the greatest: past this, integers are not codes
+MAX_CODE_CELLS = 1 << 27  # counts of all codes up to the largest: beyond this, integers are not codes
 
 
 def check_codes(X: Array, name: str) -> None:
@@ -72,7 +72,7 @@ def learn_labels(column: Array, known: Categories) -> tuple[Array, tuple[Any, ..
     values = [plain(v) for v in column[~missing].tolist()]
     distinct = dict.fromkeys(values)
     new = [value for value in distinct if value not in position]
-    with contextlib.suppress(TypeError):  # types that do not compare keep the order they came in
+    with contextlib.suppress(TypeError):  # types that do not compare keep their order
         new = sorted(new)
     for value in new:
         position[value] = len(position)
@@ -92,7 +92,7 @@ def find_labels(column: Array, known: Categories) -> Array:
 
 
 def from_codes(codes: Array, categories: Sequence[Categories]) -> Array:
-    """Codes back to values: integers where the categories are integer codes, otherwise an object array."""
+    """Codes back to values: integers if the categories are integer codes, otherwise an object array."""
     if all(isinstance(values, range) for values in categories):
         return np.where(codes < 0, np.nan, codes) if (codes < 0).any() else codes.astype(np.int64)
     out = np.empty(codes.shape, dtype=object)

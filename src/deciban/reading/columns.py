@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
 Level: TypeAlias = "str | bool | int | float"
-ReadColumn: TypeAlias = "tuple[Column, str | None]"  # a column, and a note where its values were of several types
+ReadColumn: TypeAlias = "tuple[Column, str | None]"  # a column, and a note if its values were of several types
 
 DAY = datetime.timedelta(days=1)
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -34,7 +34,7 @@ MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """A column of numbers. A date is a number too: days since 1970, in UTC where a time zone is known.
+    """A column of numbers. A date is a number too: days since 1970, in UTC if a time zone is known.
 
     >>> Numbers(np.array([1.0, np.nan, 3.0]), whole=True).missing
     array([False,  True, False])
@@ -42,7 +42,7 @@ class Numbers:
 
     values: Floats  # (n,), NaN where missing
     whole: bool = False  # whether they were integers or booleans by type
-    dates: str | None = None  # "days" where they were dates
+    dates: str | None = None  # "days" if they were dates
 
     def __len__(self) -> int:
         return len(self.values)
@@ -186,7 +186,7 @@ def from_series(series: nw.Series[Any], name: str) -> ReadColumn:
 
 
 def from_names(series: nw.Series[Any]) -> Levels:
-    """Strings and categories, coded by their own library where it is fast."""
+    """Strings and categories, coded by their own library if it is fast."""
     import narwhals as nw
 
     native = series.to_native()
@@ -222,7 +222,7 @@ def from_names(series: nw.Series[Any]) -> Levels:
 
 
 def from_times(series: nw.Series[Any]) -> Numbers | None:
-    """Dates, timestamps, durations and times of day in days; None where values must be converted one by one."""
+    """Dates, timestamps, durations and times of day in days; None if values must be converted one by one."""
     import narwhals as nw
 
     native, dates = series.to_native(), "days" if series.dtype in (nw.Date, nw.Datetime) else None
@@ -353,7 +353,7 @@ def as_name(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", errors="replace")
     if isinstance(value, float) and value.is_integer() and abs(value) < MAX_EXACT_INTEGER:
-        return str(int(value))  # libraries make integers floats where one is missing
+        return str(int(value))  # libraries turn integers into floats if one is missing
     return str(value)
 
 
@@ -363,19 +363,19 @@ def finite_numbers(values: Array, name: str, whole: bool = False) -> Numbers:
     if (infinite := np.isinf(values)).any():
         row = int(np.argmax(infinite))
         raise DecibanError(
-            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands for a "
-            "missing value, use NaN or None; if for a bound, use a large number or a category",
+            "column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it means a missing "
+            "value, use NaN or None; if it is a bound, use a large number or a category",
             row=row,
             column=name,
             value=float(values[row]),
-            command_line="column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it stands "
-            "for a missing value, leave it empty; if for a bound, write a large number",
+            command_line="column {column!r} holds {value} in row {row}: infinite numbers cannot be used. If it means "
+            "a missing value, leave it empty; if it is a bound, write a large number",
         )
     return Numbers(values, whole)
 
 
 def as_floats(values: Array) -> Floats:
-    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is an error
+    with np.errstate(over="ignore"):  # numbers too large for a float become infinite, which is an error
         return np.asarray(values, dtype=np.float64)
 
 
@@ -431,7 +431,7 @@ def mixed_note(values: Sequence[Any], name: str) -> str:
 
 
 def is_arrow(values: Any) -> bool:
-    """Whether an object is one of pyarrow's, without importing it."""
+    """Whether an object is from pyarrow, without importing it."""
     return type(values).__module__.partition(".")[0] == "pyarrow"
 
 

@@ -66,23 +66,23 @@ def as_kind(
 
 
 def format_from_dict(about: Any) -> Format:
-    """The format that `dataclasses.asdict` took apart, as a model file keeps it; everything is checked."""
+    """The format from `dataclasses.asdict`, as a model file stores it; everything is checked."""
     try:
         if "order" in about and about["order"] in ("day", "month"):
             return DateFormat(about["order"])
         decimal, thousands, unit = (str(about[name]) for name in ("decimal", "thousands", "unit"))
         form = NumberFormat(decimal, thousands, unit, about["scaled"] is True, tuple(map(str, about["words"])))
     except (KeyError, TypeError):
-        raise FileError("a format of numbers or dates is not known") from None
+        raise FileError("a format of numbers or dates is unknown") from None
     if form.decimal not in (".", ",") or form.thousands not in SEPARATORS or form.decimal == form.thousands:
-        raise FileError("a format of numbers is not known")
+        raise FileError("a format of numbers is unknown")
     return form
 
 
 def number(level: Level, format: NumberFormat | None = None) -> float | None:  # noqa: A002 - as above
-    """A level as a number; NaN where it means missing, None where it is not a number.
+    """A level as a number; NaN if it means missing, None if it is not a number.
 
-    Where a format is given it decides: in "1.234" the dot may separate thousands.
+    If a format is given it decides: in "1.234" the dot may separate thousands.
 
     >>> [number(level) for level in ("-2.5", " 7", "NA", "1_000", "x", True)]
     [-2.5, 7.0, nan, None, None, 1.0]
@@ -102,9 +102,9 @@ def number(level: Level, format: NumberFormat | None = None) -> float | None:  #
 
 
 def date(level: Level, format: DateFormat | None = None) -> float | None:  # noqa: A002 - as above
-    """Days since 1970 of an ISO date or timestamp; NaN where it means missing, None for anything else.
+    """Days since 1970 of an ISO date or timestamp; NaN if it means missing, None for anything else.
 
-    Other ways to write a date are read where a format is given.
+    Other ways to write a date are read if a format is given.
 
     >>> [date(level) for level in ("1970-01-03", "1970-01-01T12:00Z", "", "yesterday")]
     [2.0, 0.5, nan, None]
@@ -167,7 +167,7 @@ def _as_dates(column: Column, name: str, strict: bool, format: DateFormat | None
 
 
 def days_of_digits(values: Floats) -> Floats:
-    """Days since 1970 of dates written as whole numbers, 20211231; NaN where there is no such day.
+    """Days since 1970 of dates written as whole numbers, 20211231; NaN if there is no such day.
 
     >>> days_of_digits(np.array([19700103.0, 19700230.0, 5.0]))
     array([ 2., nan, nan])
@@ -193,9 +193,9 @@ def _parsed(column: Levels, parse: Callable[[Level], float | None], what: str, n
             raise DecibanError(
                 "column {column!r} holds {value!short} in row {row}, which is not {what}: give the column another "
                 "kind, or use None if the value is missing",
-                command_line="column {column!r} holds {value!short} in row {row}, which is not {what}: give the column "
-                "another kind, as in --schema {column}=category, or give --missing {value} if it stands for a missing "
-                "value",
+                command_line="column {column!r} holds {value!short} in row {row}, which is not {what}: give the "
+                "column another kind, as in --schema {column}=category, or give --missing {value} if it "
+                "means a missing value",
                 **example,
             )
         times = "1 value is" if len(rows) == 1 else f"{len(rows):,} values are"
@@ -225,7 +225,7 @@ def _as_names(column: Column) -> Levels:
 
 
 def _as_known(column: Levels, known: Sequence[Level]) -> Levels:
-    """Levels as they were learned, where they differ only by type: 3 and "3", True and "True"."""
+    """Levels as they were learned, if they differ only by type: 3 and "3", True and "True"."""
     if {type(level) for level in column.levels} <= {type(level) for level in known}:
         return column
     by_name, strings = {as_name(level): level for level in known}, all(isinstance(level, str) for level in known)

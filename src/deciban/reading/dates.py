@@ -14,13 +14,13 @@ from typing import Literal, NamedTuple
 
 from deciban.reading.numerals import MAX_VALUES
 
-Order = Literal["day", "month"]  # which comes first where both are numbers and the year is last
+Order = Literal["day", "month"]  # which comes first if both are numbers and the year is last
 
 EPOCH = datetime.datetime(1970, 1, 1)
 DAY = datetime.timedelta(days=1)
 MAX_CHARACTERS = 48
-YEARS = range(1800, 2201)  # of dates written in eight digits: other numbers of eight digits are no dates
-PIVOT_YEAR = 69  # of two digits, from here on they are of the last century, as POSIX has it
+YEARS = range(1800, 2201)  # of dates written in eight digits: other numbers of eight digits are not dates
+PIVOT_YEAR = 69  # two digits from here on belong to the last century, as in POSIX
 
 MONTHS = tuple(
     tuple(names.split())
@@ -62,7 +62,7 @@ DATES = tuple(
 
 
 class Moment(NamedTuple):
-    """A date taken apart. Of `first` and `second` one is the day and one the month, where `month` is not known."""
+    """A date taken apart. Of `first` and `second` one is the day and one the month, if `month` is unknown."""
 
     year: int
     month: int
@@ -72,7 +72,7 @@ class Moment(NamedTuple):
     time: float  # in days
 
     def days(self, order: Order) -> float | None:
-        """Days since 1970; None where there is no such day."""
+        """Days since 1970; None if there is no such day."""
         month, day = self.month, self.day
         if not month:
             day, month = (self.first, self.second) if order == "day" else (self.second, self.first)
@@ -84,7 +84,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DateFormat:
-    """How a column writes its dates: what comes first where day and month are numbers and the year is last.
+    """How a column writes its dates: what comes first if day and month are numbers and the year is last.
 
     >>> DateFormat("day").parse("3.1.1970"), DateFormat("month").parse("01/03/70 6:00 PM")
     (2.0, 2.75)
@@ -95,13 +95,13 @@ class DateFormat:
     order: Order = "day"
 
     def parse(self, text: str) -> float | None:
-        """Days since 1970 of a date, in UTC where it names a zone; None where a text is something else."""
+        """Days since 1970 of a date, in UTC if it names a zone; None if a text is something else."""
         moment = written(text)
         return None if moment is None else moment.days(self.order)
 
 
 def written(text: str) -> Moment | None:
-    """A text as a date, with a time of day or without; None where it is something else."""
+    """A text as a date, with or without a time of day; None if it is something else."""
     text = text.strip()
     if len(text) > MAX_CHARACTERS or not any(c.isdigit() for c in text):
         return None
@@ -133,13 +133,13 @@ def taken_apart(parts: dict[str, str | None], time: float) -> Moment | None:
 
 @cache
 def month_called(name: str) -> int:
-    """The number of a month by its name or the beginning of it, 0 where there is none."""
+    """The number of a month by its name or the start of it, 0 if there is none."""
     name = name.lower()
     return next((i for i, names in enumerate(MONTHS, 1) if any(own.startswith(name) for own in names)), 0)
 
 
 def time_of_day(text: str) -> float | None:
-    """A time in days, in UTC where it names a zone; None where there is no such time."""
+    """A time in days, in UTC if it names a zone; None if there is no such time."""
     match = TIME.fullmatch(text.strip())
     if match is None:
         return None
@@ -160,7 +160,7 @@ def time_of_day(text: str) -> float | None:
 
 
 def dates_in_words(texts: Sequence[str], form: DateFormat) -> str:
-    """An example of a column's dates, and whether the day or the month comes first where both are numbers.
+    """An example of a column's dates, and whether the day or the month comes first if both are numbers.
 
     >>> dates_in_words(["23/1/2020", "5/12/2019"], DateFormat("day")), dates_in_words(["23 Dec 2021"], DateFormat())
     ("'23/1/2020', with the day first", "'23 Dec 2021'")
@@ -171,12 +171,12 @@ def dates_in_words(texts: Sequence[str], form: DateFormat) -> str:
 
 
 def infer_dates(texts: Iterable[str], day_first: bool | None = None) -> tuple[DateFormat, str] | None:
-    """How a column writes dates, and a note where that is not certain; None where one of its values is no date.
+    """How a column writes dates, and a note if that is uncertain; None if one of its values is not a date.
 
     >>> infer_dates(["5/12/2019", "23/1/2020"])
     (DateFormat(order='day'), '')
     >>> infer_dates(["5/12/2019", "6/1/2020"])
-    (DateFormat(order='month'), '5/12/2019 may begin with the day or the month, and is read with the month first')
+    (DateFormat(order='month'), '5/12/2019 may start with the day or the month; it is read with the month first')
     """
     moments: list[Moment] = []
     doubtful = ""
@@ -198,6 +198,6 @@ def infer_dates(texts: Iterable[str], day_first: bool | None = None) -> tuple[Da
     if len(possible) == 1 or not doubtful:
         return DateFormat(possible[0]), ""
     order: Order = "month" if "/" in doubtful else "day"
-    if "." in doubtful:  # which are written where the day comes first
+    if "." in doubtful:  # used where the day comes first
         return DateFormat(order), ""
-    return DateFormat(order), f"{doubtful} may begin with the day or the month, and is read with the {order} first"
+    return DateFormat(order), f"{doubtful} may start with the day or the month; it is read with the {order} first"

@@ -23,7 +23,7 @@ class Entries:
         return int(self.data[0].shape[0])
 
     def floats(self) -> Entries:
-        """The same with integers as floats where moments are kept about a pivot, as EM needs them."""
+        """The same with integers as floats if moments are kept about a pivot, as EM needs them."""
         if not any(columns.pivot is not None and X.dtype.kind != "f" for X, columns in self._pairs()):
             return self
         data = [

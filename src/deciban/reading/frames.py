@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "Frame", "Levels", "Numbers", "native_kind", "read_frame", "split_target", "to_native"]
 
-MAX_DENSE_BYTES = 1 << 28  # of a sparse matrix as columns: past this, it is not read as a table
+MAX_DENSE_BYTES = 1 << 28  # of a sparse matrix as columns: beyond this, it is not read as a table
 ROWS_AT_A_TIME = 512  # rows transposed at a time: as many as fit into the cache
 
 
@@ -109,8 +109,8 @@ def read_frame(X: Any, names: Sequence[str] | None = None) -> Frame:
     for label, (column, _) in zip(labels, read, strict=True):
         if len(column) != size:
             raise DecibanError(
-                "column {column!r} has {own} values and column {first!r} has {size}: give every column one value per "
-                "row, None if it is missing",
+                "column {column!r} has {own} values, but column {first!r} has {size}: give every column one value "
+                "per row, None if it is missing",
                 column=label,
                 own=len(column),
                 first=labels[0],
@@ -182,7 +182,7 @@ def no_such_column(name: str, names: Iterable[str]) -> DecibanError:
 
 
 def unknown_column(name: str, names: Iterable[str]) -> str:
-    """The message for a column that does not exist: similar names, or those that there are."""
+    """The message for a column that does not exist: similar names, or all of them."""
     names = list(names)
     listed = ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
     return f"there is no column {name!r}: " + did_you_mean(name, names, f"the table has {listed or 'no columns'}")
@@ -202,7 +202,7 @@ def unique_names(names: Iterable[Any]) -> tuple[str, ...]:
 
 
 def library_frame(X: Any) -> nw.DataFrame[Any] | None:
-    """A table of a library that narwhals reads, in memory; None where X is something else."""
+    """A table of a library that narwhals reads, in memory; None if X is something else."""
     if isinstance(X, NATIVE_TYPES):
         return None
     import narwhals as nw
@@ -261,7 +261,7 @@ def is_one_block(frame: Any) -> bool:
 
 
 def _array_columns(X: Array) -> tuple[Sequence[Any] | None, list[Any], int]:
-    """Columns of an array: by field where it has fields."""
+    """Columns of an array: by field if it has fields."""
     if X.dtype.names is not None and X.ndim == 1:
         return X.dtype.names, [X[name] for name in X.dtype.names], len(X)
     if X.ndim != 2:
@@ -274,11 +274,11 @@ def _array_columns(X: Array) -> tuple[Sequence[Any] | None, list[Any], int]:
 
 
 def in_columns(X: Array) -> Floats:
-    """(n, d) numbers as (d, n) floats, each column contiguous; a view where the array is so already."""
+    """(n, d) numbers as (d, n) floats, each column contiguous; a view if the array is so already."""
     if X.dtype == np.float64 and X.T.flags.c_contiguous:
         return X.T
     out = np.empty(X.shape[::-1])
-    with np.errstate(over="ignore"):  # what is too large for a float is infinite, which is an error
+    with np.errstate(over="ignore"):  # numbers too large for a float become infinite, which is an error
         for start in range(0, len(X), ROWS_AT_A_TIME):
             out[:, start : start + ROWS_AT_A_TIME] = X[start : start + ROWS_AT_A_TIME].T
     return out
@@ -330,7 +330,7 @@ def _row_columns(X: list[Any]) -> tuple[Sequence[Any] | None, list[Any], int]:
     if min(widths) < max(widths):
         row = next(i for i, width in enumerate(widths) if width != widths[0])
         raise DecibanError(
-            "row {row} has {own} values and row {first} has {width}: use None for a missing value",
+            "row {row} has {own} values, but row {first} has {width}: use None for a missing value",
             row=row,
             own=widths[row],
             first=0,

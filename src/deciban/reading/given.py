@@ -1,4 +1,4 @@
-"""Rows as they were given, a table, a sparse matrix or texts: some of them, and a hash of each."""
+"""Rows as given, a table, a sparse matrix or texts: some of them, and a hash of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from deciban.reading.frames import Frame, library_frame, read_frame
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows as they were given: a table, a sparse matrix, or texts."""
+    """Rows as given: a table, a sparse matrix, or texts."""
 
     X: Any
     size: int
@@ -28,7 +28,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any) -> Rows:
-        if hasattr(X, "strings"):  # texts that were read already
+        if hasattr(X, "strings"):  # texts that were already read
             return cls(X, len(X), "texts")
         if issparse(X):
             return cls(X.tocsr(), int(X.shape[0]), "sparse")
@@ -63,7 +63,7 @@ class Rows:
         return frame[rows.tolist()].to_native()
 
     def texts(self) -> Iterable[Any]:
-        """Texts, one after the other."""
+        """Texts, one after another."""
         return self.X.strings() if hasattr(self.X, "strings") else self.X  # type: ignore[no-any-return]  # a list of them
 
     def frame(self) -> Frame | None:
@@ -100,7 +100,7 @@ class Rows:
 
 
 def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any:
-    """A row of a table that was given alone, as a table of one row; anything else as it is.
+    """A single row as a table of one row; anything else unchanged.
 
     A row may be a mapping of names to values, a Series of pandas whose index has the names of columns (`frame.iloc[5]`;
     other columns are dropped), or the values themselves in an array, a list or a tuple.

@@ -1,4 +1,4 @@
-"""The kinds of a table's columns, inferred without looking at any label, and the reason for each.
+"""The kinds of a table's columns, inferred without labels, and the reason for each.
 
 A kind is a guess that can be overruled (`given`), so the rules are few and simple, and each states its reason.
 """
@@ -30,8 +30,8 @@ LEFT_OUT = ("constant", "identifier", "skip")  # kinds that are useless for new 
 GIVEN = "given"  # the reason for a kind that was not inferred
 MIN_ROWS_OF_IDENTIFIERS = 20  # with fewer rows all values may differ by chance
 MIN_DISTINCT_SHARE = 0.95  # of the values differ: they identify rows
-MIN_DATES = 3  # different ones, for whole numbers such as 20211231 to be dates
-MAX_SPAN = 2.0  # all-different integers that fill half of their range or more were assigned, not measured
+MIN_DATES = 3  # distinct ones, for whole numbers such as 20211231 to be dates
+MAX_SPAN = 2.0  # distinct integers that fill at least half of their range were assigned, not measured
 MIN_WORDS_OF_TEXT, MIN_CHARACTERS_OF_TEXT = (
     3.0,
     60.0,
@@ -43,8 +43,8 @@ MIN_WORDS_OF_FORM, MIN_LEVELS_OF_FORM, MIN_SHARE_OF_FORM = (
 )  # repeated texts, such as forms, are texts too
 
 MIN_WORDS_OF_NAMES, MIN_DISTINCT_OF_NAMES = 1.5, 0.2  # from which strings may be texts: words, or share of all rows
-MIN_DISTINCT_OF_TEXTS = 0.9  # of the values differ: none comes again often enough to be a category
-MAX_CODES = 0.5  # of the strings look like codes: they are no texts
+MIN_DISTINCT_OF_TEXTS = 0.9  # of the values differ: none is frequent enough to be a category
+MAX_CODES = 0.5  # of the strings look like codes: they are not texts
 
 BOOLEAN_WORDS = ({"yes", "no"}, {"true", "false"}, {"t", "f"}, {"y", "n"}, {"on", "off"})
 IDENTIFIERS = {"id", "ids", "uuid", "guid", "identifier", "rowid", "pk"}
@@ -53,7 +53,7 @@ CODE_WORDS = IDENTIFIERS | {"code", "zip", "zipcode", "postcode", "plz"}
 TIME_WORDS = {"year", "years", "month", "week", "day", "days", "hour", "minute", "second", "time", "age", "date"}
 NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 CODE = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{12,}|\S+@\S+\.\S+|\S*\d\S*")
-DIGITS_ONLY = re.compile(r"[^\w]*\d[\d\W]*")  # telephone numbers, addresses of computers, versions
+DIGITS_ONLY = re.compile(r"[^\w]*\d[\d\W]*")  # telephone numbers, IP addresses, versions
 PADDED = re.compile(r"0\d+")
 LETTERS_OF_UNSPACED_WORD = 2  # of a word in scripts without spaces between words, about
 
@@ -62,7 +62,8 @@ LETTERS_OF_UNSPACED_WORD = 2  # of a word in scripts without spaces between word
 class ColumnKind:
     """A column's kind and the reason; how many different values it has, and how many are missing.
 
-    `format` is how strings write numbers or dates, where they are not plain. `doubt` says what could be read otherwise.
+    `format` is how strings write numbers or dates, if they are not plain. `doubt` describes what could be read
+    differently.
     """
 
     name: str
@@ -72,18 +73,18 @@ class ColumnKind:
     missing: int
     format: Format | None = None
     doubt: str = ""
-    maybe_text: bool = False  # names whose words may say more, or texts that come again: labels decide
-    surprising: bool = False  # taken for what its look does not suggest: digits for names, names for texts
+    maybe_text: bool = False  # names whose words may be more informative, or repeated texts: labels decide
+    surprising: bool = False  # read differently from how it looks: digits as names, names as texts
 
     @property
     def is_obvious(self) -> bool:
-        """Whether anybody would take the column for what it is taken for, or somebody said so."""
+        """Whether the kind is what anyone would expect, or was given."""
         return self.why == GIVEN or not (self.kind in LEFT_OUT or self.format is not None or self.surprising)
 
 
 @dataclass(frozen=True, slots=True)
 class Conventions:
-    """How a table writes numbers and dates, as far as that is known: it decides where values can mean two things."""
+    """How a table writes numbers and dates, as far as known: it decides if values are ambiguous."""
 
     decimal: str | None = None
     thousands: str | None = None
@@ -121,7 +122,7 @@ def infer(
 ) -> tuple[ColumnKind, ...]:
     """The kind of each column: as `given` by name, otherwise inferred from its values.
 
-    What separates decimals is a matter of the whole table: where one column leaves it open, others decide.
+    The decimal separator is a property of the whole table: if one column leaves it open, others decide.
 
     >>> from deciban.reading.frames import read_frame
     >>> table = read_frame({"age": [31, 4, 31], "weight": ["70.5", "?", "81"], "smokes": ["yes", "no", "no"]})
@@ -155,14 +156,14 @@ def infer(
 
 
 def _strings(column: Levels) -> list[str]:
-    """The different strings of a column that are not words for a missing number; none where it holds something else."""
+    """The different strings of a column that are not words for a missing number; none if it holds something else."""
     if column.declared or not all(isinstance(level, str) for level in column.levels):
         return []
     return [level for level in cast("tuple[str, ...]", column.levels) if not is_missing_word(level)]
 
 
 def kinds_table(kinds: Sequence[ColumnKind]) -> Table:
-    """The columns' kinds, as a table that renders itself."""
+    """The columns' kinds, as a table to display."""
     rows = [(own.name, own.kind, own.distinct, own.missing, own.why) for own in kinds]
     return Table("columns", ("column", "kind", "distinct", "missing", "why"), rows, most=max(60, len(rows)))
 
@@ -172,7 +173,7 @@ def _as_given(column: Column, name: str, kind: Kind, seen: Look | None, conventi
     form: tuple[Format, str] | None = None
     if isinstance(column, Levels):
         if kind in ("number", "count"):
-            seen = seen or look(text for text in _strings(column) if written(text))  # what is none is named below
+            seen = seen or look(text for text in _strings(column) if written(text))  # the others are named below
             if seen is not None and not seen.is_plain(conventions.decimal):
                 form = seen.format(conventions.decimal, conventions.thousands)
         elif kind == "date":
@@ -248,7 +249,7 @@ def _numbers_kind(column: Numbers, name: str, what: str = "") -> tuple[Kind, str
 
 
 def _why_identifier(values: Array, distinct: int, name: str) -> str:
-    """Why integers are identifiers; "" where they may be measurements: that all differ is not enough."""
+    """Why integers are identifiers; "" if they may be measurements: that all differ is not enough."""
     if distinct < len(values) or distinct < MIN_ROWS_OF_IDENTIFIERS or _has_word(name, TIME_WORDS):
         return ""
     span = values.max() - values.min() + 1
@@ -296,7 +297,7 @@ def _levels_kind(
 def format_of(column: Column, kind: Kind) -> Format | None:
     """How strings write the numbers or dates of a column that had none when it was learned, as in a spreadsheet.
 
-    None where they are plain, where they are something else, and where there is any doubt.
+    None if they are plain, if they are something else, and if there is any doubt.
     """
     if not isinstance(column, Levels) or kind not in ("number", "count", "date"):
         return None
@@ -354,7 +355,7 @@ def _are_digits(column: Column) -> bool:
 
 
 def _maybe_text(column: Levels, kind: Kind) -> bool:
-    """Whether strings may be names or texts: names of several words, or nearly all different; texts that come again."""
+    """Whether strings may be names or texts: names of several words, or nearly all different; repeated texts."""
     names = _strings(column)
     if len(names) < MIN_ROWS_OF_IDENTIFIERS or kind not in ("category", "identifier", "text"):
         return False
@@ -386,13 +387,13 @@ def _all_parse(names: list[str], parse: Callable[[str], float | None]) -> bool:
 
 
 def _padded(names: list[str]) -> bool:
-    """Whether numbers of the same length begin with zeros, as postcodes do."""
+    """Whether numbers of the same length start with zeros, as postcodes do."""
     digits = [v for v in names if v.isdigit()]
     return any(map(PADDED.fullmatch, digits)) and len(digits) > 1 and len(set(map(len, digits))) == 1
 
 
 def _distinct(column: Column) -> int:
-    """How many different values there are, missing ones apart."""
+    """How many distinct values there are, not counting missing ones."""
     if isinstance(column, Levels):
         return int(np.count_nonzero(np.bincount(column.codes[column.codes >= 0], minlength=1)))
     values = column.values[~np.isnan(column.values)]

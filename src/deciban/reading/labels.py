@@ -13,7 +13,7 @@ from deciban.errors import DecibanError, KindError, warn
 from deciban.reading.missing import missing_where
 from deciban.show import plain
 
-MAX_EXACT_INTEGER = 2.0**53  # up to here every integer is exact as a float
+MAX_EXACT_INTEGER = 2.0**53  # every integer up to here is exact as a float
 MAX_LABEL_RANGE = 1 << 16  # integer labels this close together are looked up in a table instead of sorted
 
 
@@ -166,7 +166,7 @@ def read_arrow(y: Any) -> Labels:
 
 
 def like_classes(column: Any, classes: Array) -> Any:
-    """An Arrow column with labels of the type of a model's classes: 1 becomes "1" where they are strings.
+    """An Arrow column with labels of the type of a model's classes: 1 becomes "1" if they are strings.
 
     >>> import numpy as np, pyarrow as pa
     >>> like_classes(pa.chunked_array([[2.0, None, 7.0]]), np.array(["1", "2"])).to_pylist()
@@ -200,7 +200,7 @@ def label_array(column: Any, classes: Array | None = None) -> Array:
 
 
 def read_integers(y: Array) -> Labels | None:
-    """Labels of integers in a small range, by a lookup table; None where the range is large."""
+    """Labels of integers in a small range, by a lookup table; None if the range is large."""
     numbers = y.view(np.uint8) if y.dtype == bool else y
     if numbers.dtype not in (np.uint8, np.int32, np.int64):
         if int(numbers.max()) > np.iinfo(np.int64).max:
@@ -235,7 +235,7 @@ def as_array(y: Any) -> Array:
 
 
 def without_mark(y: Any, mark: Any) -> Array:
-    """y with None in place of `mark`, which stands for a missing label.
+    """y with None in place of `mark`, which means a missing label.
 
     >>> without_mark([1, -1, 2], -1).tolist(), without_mark(["a", "?"], "?").tolist()
     ([1, None, 2], ['a', None])

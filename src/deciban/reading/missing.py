@@ -1,4 +1,4 @@
-"""Missing entries: None, NaN, NA and masks all become NaN, which drops out of every sum."""
+"""Missing entries: None, NaN, NA and masks all become NaN, which is left out of every sum."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unmask(X: Any) -> Any:
     """
     if type(X).__module__.partition(".")[0] == "pyarrow" and hasattr(X, "schema"):
         return decoded(X)
-    if "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray):  # a lookup in NumPy would import it
+    if "numpy.ma" in sys.modules and isinstance(X, np.ma.MaskedArray):  # looking it up in NumPy would import it
         kind = object if X.dtype.kind == "O" else X.dtype if X.dtype.kind == "f" else np.float64
         out = np.array(X.data, dtype=kind)
         out[np.ma.getmaskarray(X)] = None if kind is object else np.nan

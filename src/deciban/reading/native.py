@@ -16,7 +16,8 @@ MAX_DECIMALS = 6  # of numbers that a person wrote, or a program rounded
 
 
 def native_kind(X: Any) -> str:
-    """The library of a table: "pandas", "polars" or "pyarrow"; "numpy" for arrays and rows; "dict" for what has names.
+    """The library of a table: "pandas", "polars" or "pyarrow"; "numpy" for arrays and rows; "dict" for anything with
+    names.
 
     >>> native_kind([[1, 2]]), native_kind({"a": [1]})
     ('numpy', 'dict')
@@ -38,7 +39,7 @@ def native_kind(X: Any) -> str:
 
 
 def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any:
-    """A table as a library has it, by its name in `native_kind`; missing values as the library has them.
+    """A table of a library, by its name in `native_kind`; with that library's missing values.
 
     >>> legs = Numbers(np.array([4.0, 2.0]), whole=True)
     >>> animal = Levels(np.array([0, -1], dtype=np.int32), ("cow",))
@@ -70,7 +71,7 @@ def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any
 
 def by_class(values: Array, classes: Array, like: Any) -> Any:
     """Numbers by row and class as a data frame with the classes as names of its columns: of the library of `like`, with
-    its index, and of pandas (an optional dependency) where that is no frame."""
+    its index, and of pandas (an optional dependency) if that is not a frame."""
     kind = "pandas" if hasattr(like, "index") and not isinstance(like, list | tuple) else native_kind(like)
     if kind in ("polars", "pyarrow"):
         make = getattr(optional(kind, "as_frame"), {"polars": "DataFrame", "pyarrow": "table"}[kind])
@@ -80,7 +81,7 @@ def by_class(values: Array, classes: Array, like: Any) -> Any:
 
 
 def as_array(columns: Sequence[Column]) -> Array:
-    """An array of numbers where all columns are; of objects otherwise."""
+    """An array of numbers if all columns are numbers; of objects otherwise."""
     n = len(columns[0]) if columns else 0
     if all(isinstance(column, Numbers) and column.dates is None for column in columns):
         whole = bool(columns) and all(is_whole(column) for column in columns)
@@ -95,7 +96,7 @@ def as_array(columns: Sequence[Column]) -> Array:
 
 
 def objects(column: Column) -> list[Any]:
-    """Python's own values, None where missing; all strings where levels are of several types."""
+    """Python's own values, None where missing; all strings if levels are of several types."""
     if isinstance(column, Levels):
         mixed_types = len({type(level) for level in column.levels}) > 1
         as_strings = Levels(column.codes, tuple(map(str, column.levels))) if mixed_types else column
@@ -120,7 +121,7 @@ def pandas_values(column: Column) -> Any:
 
 
 def moments(column: Numbers) -> Array:
-    """Days as datetime64: dates where all are whole days, moments to the microsecond otherwise."""
+    """Days as datetime64: dates if all are whole days, otherwise times to the microsecond."""
     missing = column.missing
     values = np.where(missing, 0.0, column.values)
     if np.array_equal(values, np.floor(values)):

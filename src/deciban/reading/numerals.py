@@ -1,7 +1,7 @@
 """Numbers as people write them: 5,123.45 and 5.123,45, $27,887, 12.5 %, (1,234), 1 234, 3.2M, 70 kg.
 
 How a column writes its numbers is inferred from all of its values: what separates decimals, what separates thousands,
-and what stands beside the digits. One value alone often cannot tell: 1.234 may be a thousand or a fraction.
+and what is written next to the digits. One value is often not enough: 1.234 may be a thousand or a fraction.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SCALES = (
     | dict.fromkeys(("b", "B", "bn", "mrd", "billion"), 1e9)
     | dict.fromkeys(("T", "tn", "trillion"), 1e12)
 )
-DOUBTFUL_SCALES = {"m", "b", "B", "T"}  # 3 m may be metres and 12B a seat: they multiply beside others and currencies
+DOUBTFUL_SCALES = {"m", "b", "B", "T"}  # 3 m may be metres and 12B a seat: they multiply next to others and currencies
 CURRENCY_WORDS = """AUD BRL CAD CHF CLP CNY COP CZK DKK EGP EUR GBP HKD HUF IDR ILS INR JPY KRW MXN MYR NGN NOK NZD PEN
     PHP PKR PLN RMB RON RUB SAR SEK SGD THB TRY TWD UAH USD VND ZAR Fr SFr kr Kč zł Ft lei Rs Rp RM"""
 CURRENCIES = frozenset(CURRENCY_WORDS.split())
@@ -48,20 +48,20 @@ NUMBER = re.compile(
     """,
     re.VERBOSE,
 )
-MAX_CHARACTERS = 64  # of a number with all that stands beside it
+MAX_CHARACTERS = 64  # of a number with all that is written next to it
 MAX_WORDS = 5  # among numbers: with more of them, the column holds names
 MIN_VALUES_BESIDE_WORDS = 20  # different numbers
 MAX_VALUES = 5000  # different ones, enough to infer a format from
 ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}")
-MIN_DIGITS_OF_CODES = 7  # in groups with blanks between, all of the same length: telephone numbers and the like
+MIN_DIGITS_OF_CODES = 7  # in groups with blanks between, all of the same length: telephone numbers
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
     """How a column writes its numbers.
 
-    `unit` is what stands beside them and changes nothing. `scaled` says that k, M and bn multiply. `words` stand in
-    the place of a number that is not known.
+    `unit` is written next to them and changes nothing. With `scaled`, k, M and bn multiply. `words` mean that the
+    number is unknown.
 
     >>> NumberFormat(",", ".", "€").parse("€ 1.234,50"), NumberFormat(scaled=True).parse("3.2M")
     (1234.5, 3200000.0)
@@ -76,7 +76,7 @@ class NumberFormat:
     words: tuple[str, ...] = ()
 
     def parse(self, text: str) -> float | None:
-        """A text as a number; NaN for a word that means missing, None where it is something else."""
+        """A text as a number; NaN for a word that means missing, None if it is something else."""
         parts = written(text)
         if parts is None:
             return math.nan if text.strip() in self.words else None
@@ -97,7 +97,7 @@ class NumberFormat:
         return text.replace(".", self.decimal)
 
     def in_words(self, examples: Sequence[str]) -> str:
-        """An example, one with separators if there is any, and what those are taken for.
+        """An example, one with separators if there is any, and what they mean.
 
         >>> NumberFormat(",", ".", "€").in_words(["12 €", "1.234,50 €"]), NumberFormat(unit="kg").in_words(["70 kg"])
         ("'1.234,50 €', with a dot between thousands and a comma before decimals", "'70 kg'")
@@ -114,7 +114,7 @@ class NumberFormat:
 
 
 class Written(NamedTuple):
-    """A number taken apart: its digits with whatever separates them, and what stands beside them."""
+    """A parsed number: its digits with their separators, and what is written next to them."""
 
     negative: bool
     digits: str
@@ -138,9 +138,9 @@ class Written(NamedTuple):
 
 
 def written(text: str) -> Written | None:
-    """A text as a number with something beside it, or nothing; None where it is something else."""
+    """A text as a number with something beside it, or nothing; None if it is something else."""
     text = text.strip()
-    if text.endswith((".-", ",-")):  # so many francs, and no cents
+    if text.endswith((".-", ",-")):  # francs without cents
         text = text[:-2]
     match = NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if match is None or bool(match["open"]) != bool(match["close"]):
@@ -174,12 +174,13 @@ def in_locale(decimal: str, thousands: str) -> re.Pattern[str]:
     return re.compile(rf"(?:{whole})(?:{point}\d*)?|{point}\d+")
 
 
-# ---------------------------------------------------------------------- what a column allows
+# ---------------------------------------------------------------------- formats that fit a column
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What the values of a column have in common: the locales they may be of, and what stands beside the digits."""
+    """What the values of a column have in common: the locales they may be of, and what is written next to the
+    digits."""
 
     locales: tuple[Locale, ...]
     unit: str
@@ -189,17 +190,17 @@ class Look:
 
     @property
     def decimals(self) -> set[str]:
-        """The signs that may come before decimals."""
+        """The possible decimal separators."""
         return {decimal for decimal, _ in self.locales}
 
     def is_plain(self, decimal: str | None = None) -> bool:
-        """Whether `float` reads them as they are, and rightly so where `decimal` is what separates decimals."""
+        """Whether `float` reads them correctly if `decimal` is the decimal separator."""
         if PLAIN not in self.locales or self.unit or self.scaled or self.words:
             return False
         return decimal != "," or self.example.isdigit() or (",", ".") not in self.locales
 
     def format(self, decimal: str | None = None, thousands: str | None = None) -> tuple[NumberFormat, str]:
-        """The format, and a note where it is uncertain; `decimal` and `thousands` decide between several."""
+        """The format, and a note if it is uncertain; `decimal` and `thousands` decide between several."""
         possible = list(self.locales)
         for place, sign in enumerate((decimal, thousands)):
             possible = [own for own in possible if sign in (None, own[place])] or possible
@@ -207,22 +208,22 @@ class Look:
         is_money, is_grouped = is_currency(self.unit), not self.example.isdigit()
         if chosen == PLAIN and (",", ".") in possible and is_money and is_grouped:  # money has two decimals, not three
             chosen = (",", ".")
-        elif chosen in (PLAIN, (",", "")):  # thousands may still come
+        elif chosen in (PLAIN, (",", "")):  # thousands may still occur
             chosen = (".", ",") if chosen == PLAIN else (",", ".")
         elif {(".", ","), (",", "")} <= set(possible) and not is_money:
-            note = f"{self.example} may have a thousands or a decimal separator, and is read with a thousands separator"
+            note = f"{self.example} may have a thousands or a decimal separator; it is read with a thousands separator"
         return NumberFormat(*chosen, self.unit, self.scaled, self.words), note
 
 
 def look(texts: Iterable[str]) -> Look | None:
-    """What the different values of a column allow; None where they are not numbers, or codes.
+    """The formats that fit the distinct values of a column; None if they are not numbers, or codes.
 
-    A few words among many numbers mean that a number is not known.
+    A few words among many numbers mean that a number is unknown.
 
     >>> look(["1.234,5", "12", "€ 3"])
     Look(locales=((',', '.'),), unit='€', scaled=False, words=(), example='1.234,5')
     >>> look(["1,234", "5,678"]).format()[1]
-    '1,234 may have a thousands or a decimal separator, and is read with a thousands separator'
+    '1,234 may have a thousands or a decimal separator; it is read with a thousands separator'
     >>> look(["12 kg", "3 cm"]), look(["0171 5550101", "0172 5550199"])
     (None, None)
     """
@@ -249,7 +250,7 @@ def look(texts: Iterable[str]) -> Look | None:
 
 
 def beside_all(values: Sequence[Written]) -> tuple[str, bool] | None:
-    """The unit of a column and whether it is scaled by letters; None where units differ or some numbers have none.
+    """The unit of a column and whether it is scaled by letters; None if units differ or some numbers have none.
 
     Currencies may differ, and may be left out, as may the percent sign.
     """
@@ -268,7 +269,7 @@ def beside_all(values: Sequence[Written]) -> tuple[str, bool] | None:
 
 
 def are_codes(digits: Sequence[str]) -> bool:
-    """Whether groups of digits are addresses of computers, telephone numbers or the like, and no quantities."""
+    """Whether groups of digits are IP addresses, telephone numbers or similar, not quantities."""
     if all(map(ADDRESS.fullmatch, digits)):
         return True
     sizes = {sum(map(str.isdigit, own)) for own in digits}
@@ -277,6 +278,6 @@ def are_codes(digits: Sequence[str]) -> bool:
 
 
 def common_decimal(looks: Iterable[Look | None]) -> str | None:
-    """The sign before decimals in a table, by the columns that leave no choice; None where there are none."""
+    """The decimal separator of a table, from the columns that are unambiguous; None if there are none."""
     certain = [min(own.decimals) for own in looks if own is not None and len(own.decimals) == 1]
     return max(set(certain), key=certain.count) if certain else None

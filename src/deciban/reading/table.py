@@ -66,7 +66,7 @@ class TableColumns:
         hint = f" (did you mean {absent[0]!r} by {close[0]!r}?)" if close else ""
         return (
             f"{which} not in this table, {has}{hint}: give every column that was learned, with missing values if "
-            f"need be"
+            "necessary"
         )
 
     def read(self, X: Any, known: Mapping[str, tuple[Any, ...]] | None = None) -> Frame:

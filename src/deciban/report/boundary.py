@@ -25,7 +25,7 @@ def boundary_section(material: Material) -> list[Markup]:
     if len(read_columns) != 2 or not all(
         col.kind in ("number", "count") and isinstance(col.column, Numbers) for col in read_columns
     ):
-        return [NoSection("it is drawn where a model has two columns, both of numbers")]
+        return [NoSection("it is drawn only for models with two columns, both of numbers")]
     if len(material.classes) > N_COLOURS:
         return [NoSection(f"there are more than {N_COLOURS} classes")]
     x, y = (col.column.values for col in read_columns if isinstance(col.column, Numbers))
@@ -36,7 +36,7 @@ def boundary_section(material: Material) -> list[Markup]:
     try:
         codes, confidence = grid_predictions(material, read_columns, ranges)
     except ValueError as error:  # e.g. a model of counts, which takes no fractions
-        return [NoSection(f"the model cannot be asked for any two numbers ({error})")]
+        return [NoSection(f"the model does not accept every pair of numbers ({error})")]
     return boundary_figure(material, read_columns, ranges, codes, confidence, complete)
 
 

@@ -1,4 +1,4 @@
-"""What the model assumes: the laws it chose, and why."""
+"""What the model assumes: the distributions it chose, and why."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def summary_of(model: Any) -> Summary | None:
 
 
 def chosen_section(material: Material) -> list[Markup]:
-    """The laws and why they were chosen; or the law of a model without choices."""
+    """The experts and why they were chosen; or the parameters of a model without choices."""
     summary = summary_of(material.model)
     if summary is None:
-        return law_section(material)
+        return parameters_section(material)
     return [
         paragraph(
-            "Several small models, called experts, look at each row in their own way. The weight of each was fitted by "
-            "rows that had no part in it: the weights that predicted such rows best were kept."
+            "Several small models, called experts, use each row in their own way. Their weights were fitted on "
+            "left-out rows: those that predicted such rows best were kept."
         ),
         heading("Evidence of each column"),
-        paragraph("dB: evidence of the column alone about a row's class, on average.", class_="note"),
+        paragraph("dB: mean evidence of the column alone about a row's class.", class_="note"),
         column_table(summary),
         heading("What was tried"),
         paragraph(
@@ -59,7 +59,7 @@ def chosen_section(material: Material) -> list[Markup]:
 
 
 def column_table(summary: Summary) -> Markup:
-    """Columns by how informative they are, with their laws."""
+    """Columns by how informative they are, with their smoothing."""
     columns = summary.columns.to_dict()
     order = sorted(range(len(columns["column"])), key=lambda i: -(columns["dB"][i] or 0.0))
     largest = max((db for db in columns["dB"] if db), default=1.0)
@@ -75,7 +75,7 @@ def column_table(summary: Summary) -> Markup:
     ]
     if len(order) > MAX_COLUMNS_LISTED:
         lines.append((f"{count(len(order) - MAX_COLUMNS_LISTED)} more", "", "", "", ""))
-    return table(("column", "dB", "", "kind", "distribution"), lines, "Evidence of each column", "bars told")
+    return table(("column", "dB", "", "kind", "distribution"), lines, "Evidence of each column", "bars by-column")
 
 
 def candidate_table(summary: Summary) -> Markup:
@@ -99,7 +99,7 @@ def candidate_table(summary: Summary) -> Markup:
     return table(("expert", "setting", "log loss", "weight", ""), lines, "What was tried")
 
 
-def law_section(material: Material) -> list[Markup]:
+def parameters_section(material: Material) -> list[Markup]:
     """A model without choices: the first sentence of its docstring, and its parameters."""
     model = material.model
     first_sentence = (inspect.getdoc(type(model)) or "").split("\n\n")[0].replace("\n", " ")

@@ -28,7 +28,7 @@ MIN_ROWS_OF_CURVE = 60  # fewer rows give no meaningful curve
 N_SIZES = 4
 MANY_ROWS = 500  # of more, two draws differ little
 MANY_DRAWS, FEW_DRAWS = 3, 2
-ROWS_TIMED_OF = 4  # one row of so many is learned to see how long all take
+ROWS_TIMED_OF = 4  # one row in this many is learned, to estimate the time for all
 SLOW_SECONDS, TOO_SLOW_SECONDS = 1.0, 5.0  # of one fit
 MAX_LOSS_RATIO = 2.0  # of the class shares: losses above this are drawn at the edge
 MODEL_NAME, SHARES_NAME = "the model", "class shares alone"
@@ -53,11 +53,11 @@ class ClassShares:
 def curve_section(material: Material, requested: bool) -> list[Markup]:
     """A learning curve on some of the rows, or why there is none."""
     if not requested:
-        return [NoSection("it was not asked for")]
+        return [NoSection("it was not requested")]
     if material.rows is None or material.labels is None or material.judged is None:
         return [NoSection("there are no rows with labels")]
     if not hasattr(material.model, "get_params"):
-        return [NoSection("this model answers, but does not learn")]
+        return [NoSection("this model predicts, but does not learn")]
     truth, k = material.judged.truth, len(material.judged.classes)
     rows = sample_rows(truth, k)
     present = len(np.unique(truth[rows]))
@@ -134,7 +134,7 @@ def curve_markup(comparison: Comparison, note: str) -> list[Markup]:
         plane.dots(x, visible, f"c{m}", m)
         plane.label(x[-1], float(visible[-1]), name, f"name s{m}", "end", -9.0)
     if (loss > high).any():
-        note += " What lies above the picture is drawn at its edge."
+        note += " Values above the plot are drawn at its edge."
     description = "; ".join(f"{n} rows: {number(value)}" for n, value in zip(comparison.sizes, loss[0], strict=True))
     picture = plane.to_svg("Learning curve", description, x_ticks=x.tolist())
     lines = [
@@ -161,9 +161,9 @@ def conclusion(loss: Floats, error: Floats) -> str:
     share = gain / max(float(loss[-2]), 1e-12)
     if gain > noise and share > 0.03:
         return (
-            f"The curve still falls: the last step to more rows took {percent(share, 0)} off the log loss. More rows "
-            "of this kind would make the model better."
+            f"The curve still falls: the last increase in rows reduced the log loss by {percent(share, 0)}. More "
+            "rows of this kind would improve the model."
         )
     if gain < -noise:
-        return "More rows of this kind made the model no better here, which is worth a look: are all rows alike?"
-    return "The curve has levelled off: more rows of this kind would help little. Other columns might."
+        return "More rows did not improve the model here. Check whether all rows come from the same source."
+    return "The curve has levelled off: more rows of this kind would help little. Other columns might help more."

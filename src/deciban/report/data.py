@@ -38,7 +38,7 @@ TAIL_SHARE = 0.01  # of the values on either side go into the first and last bar
 
 
 def data_section(material: Material) -> list[Markup]:
-    """The data: the rows given, or what the model remembers of its training rows."""
+    """The data: the rows given, or what the model stores about its training rows."""
     read_columns = material.read_columns
     out = [paragraph(*overview(material, read_columns))]
     shares = class_share_table(material) if material.judged is None else None  # else they are listed above
@@ -64,9 +64,9 @@ def overview(material: Material, read_columns: Sequence[ReadColumn]) -> list[Any
         return [*sentences, "No rows were given with it, so this page shows only what the model stores."]
     noun = {"table": "row", "sparse": "row", "texts": "text"}[material.rows.make]
     which_rows = "the rows it has learned" if material.learned else "rows it has not learned"
-    sentences.append(f"This page looks at {pluralize(material.size, noun)}, {which_rows}")
+    sentences.append(f"This page describes {pluralize(material.size, noun)}, {which_rows}")
     if material.given - material.unlabelled > material.size:
-        sentences.append(f", drawn from all over the {count(material.given)} that were given")
+        sentences.append(f", a random sample of the {count(material.given)} that were given")
     sentences.append(". ")
     if material.unlabelled:
         sentences.append(f"{pluralize(material.unlabelled, noun)} without a label were left out. ")
@@ -237,7 +237,7 @@ def value_text(column: Numbers, value: float) -> str:
 
 
 def remembered_columns(material: Material) -> list[Markup]:
-    """What the model remembers of its columns, if there are no rows."""
+    """What the model stores about its columns, if there are no rows."""
     known = known_kinds(material.model)
     if not known:
         return []

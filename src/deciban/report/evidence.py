@@ -123,8 +123,8 @@ def example_section(material: Material) -> list[Markup]:
         probability_line(why),
         evidence_table(why, MAX_STEPS),
         paragraph(
-            "The prior odds, before the row is looked at, and the evidence of each part of it add up to the total, and "
-            "the total is the odds: 10 dB is ten to one. ",
+            "The prior odds and the evidence of each part of the row add up to the total, which is the log-odds: 10 "
+            "dB is ten to one. ",
             *(f"{meaning[:1].upper()}{meaning[1:]} " for meaning in why.meanings()),
             class_="note",
         ),
@@ -262,8 +262,8 @@ def mistakes_section(material: Material) -> list[Markup]:
     known = set(map(plain, material.classes))
     out = [
         paragraph(
-            f"Of {pluralize(len(wrong), 'mistake')}, those in which the true class seemed least likely. They are worth "
-            "a look: some will be wrong labels, others are rows for which the model lacks something."
+            f"Of {pluralize(len(wrong), 'mistake')}, those with the lowest probability of the true class. Check them: "
+            "some may be wrong labels, others may need columns that the model lacks."
         )
     ]
     if material.learned:
@@ -331,7 +331,7 @@ def untypical_section(material: Material) -> list[Markup]:
         return [NoSection("no rows were given")]
     score_samples = getattr(material.model, "score_samples", None)
     if score_samples is None:
-        return [NoSection(f"{material.name} has probabilities of classes, and none of rows")]
+        return [NoSection(f"{material.name} has probabilities of classes, but not of rows")]
     log_density = np.asarray(score_samples(material.rows.X), dtype=np.float64) * DECIBANS
     deficit = np.median(log_density) - log_density
     order = np.argsort(log_density, kind="stable")[:MAX_ROWS_SHOWN]
@@ -341,11 +341,11 @@ def untypical_section(material: Material) -> list[Markup]:
         details = rarest_values(read_columns, i) if read_columns else text_start(material, i)
         label = data(plain(material.labels[i]), 30) if material.labels is not None else ""
         lines.append((f"{count(material.number(i))}", label, decibans(-deficit[i]), details))
-    head = ("row", "class", "dB", "its rarest values" if read_columns else "how it begins")
+    head = ("row", "class", "dB", "its rarest values" if read_columns else "how it starts")
     return [
         paragraph(
-            "Rows that are least likely to be drawn from what was learned. dB: how far p(x) is from that of the row in "
-            "the middle; −30 dB is a thousand times less. Look here for errors in the data, and for new kinds of rows."
+            "Rows with the lowest density p(x) under the model. dB: p(x) relative to the median row; −30 dB is a "
+            "thousand times less. Look here for errors in the data, and for new kinds of rows."
         ),
         table(head, lines, "Least typical rows", "wide"),
     ]
@@ -382,7 +382,7 @@ def value_rarity(col: ReadColumn, i: int) -> tuple[float, str]:
 
 
 def text_start(material: Material, i: int) -> Markup:
-    """How a text begins."""
+    """The start of a text."""
     assert material.rows is not None
     if material.rows.make != "texts":
         return tag("span", "")

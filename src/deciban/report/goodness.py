@@ -34,12 +34,12 @@ from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import plain
 
 MAX_CLASSES_IN_MATRIX = 100  # more make the page too large; the most confused are listed
-MAX_CLASSES_WITH_SHARES = 12  # in the matrix: with more, cells have counts alone, and it scrolls
+MAX_CLASSES_WITH_SHARES = 12  # in the matrix: with more, cells have only counts, and it scrolls
 MAX_PAIRS_SHOWN = 6  # of most confused classes
 MAX_CLASSES_WITHOUT_SCROLLING = 20  # in the table of precision and recall
 SMALL_CALIBRATION_ERROR = 0.03  # below this, an error is called small
 SET_COVERAGE = 0.9  # of the prediction sets
-# How rows that the model has learned were judged.
+# How rows that the model has learned were evaluated.
 JUDGED_HOW = {
     EXACT: "Every row is predicted by the model without it (leave-one-out). ",
     CROSS_FITTED: "Every row is predicted by the model without it, and choices are made without it, too (cross-fitted "
@@ -48,20 +48,21 @@ JUDGED_HOW = {
     "held): new rows may do a little worse. ",
 }
 MAX_EXCESS_LOSS = 0.02  # relative to the class shares: up to here, probabilities are as good as those
-MIN_TIMES_CHANCE = 1.5  # a calibration error below this multiple of its expectation by chance is none
+MIN_TIMES_CHANCE = 1.5  # a calibration error below this multiple of its expectation by chance counts as none
 
 
 def verdict(material: Material) -> Markup:
     """The accuracy in two sentences."""
     judged, summary = material.judged, summary_of(material.model)
-    if judged is not None and judged.judged:
+    if judged is not None and judged.evaluated_rows:
         how = "each predicted by the model without it" if material.learned else "assumed to be new to it"
         majority = int(np.argmax(judged.shares))
         return joined(
             [
-                f"Accuracy {percent(judged.accuracy)} on {pluralize(judged.judged, 'row')}, {how}. Always answering ",
+                f"Accuracy {percent(judged.accuracy)} on {pluralize(judged.evaluated_rows, 'row')}, {how}. Always "
+                "predicting ",
                 data(plain(judged.classes[majority]), 40),
-                f" would be right on {percent(judged.shares[majority])}.",
+                f" would be correct for {percent(judged.shares[majority])}.",
             ]
         )
     if summary is not None and math.isfinite(summary.accuracy):
@@ -75,7 +76,7 @@ def figures(material: Material) -> Markup | None:
     """The main measures."""
     judged, summary = material.judged, summary_of(material.model)
     entries: list[tuple[str, Any, str]] = []
-    if judged is not None and judged.judged:
+    if judged is not None and judged.evaluated_rows:
         entries = [
             ("accuracy", percent(judged.accuracy), f"± {percent(standard_error(judged))}"),
             *log_loss_figure(judged),
@@ -108,14 +109,14 @@ def log_loss_figure(judged: Judged) -> list[tuple[str, Any, str]]:
 
 def standard_error(judged: Judged) -> float:
     """The standard error of the accuracy."""
-    n = max(1, judged.judged)
+    n = max(1, judged.evaluated_rows)
     return math.sqrt(judged.accuracy * (1.0 - judged.accuracy) / n)
 
 
 def goodness_section(material: Material) -> list[Markup]:
     """Accuracy in words, measures, and each class."""
     judged = material.judged
-    if judged is None or not judged.judged:
+    if judged is None or not judged.evaluated_rows:
         return summary_paragraphs(material)
     out = [paragraph(*accuracy_sentences(judged, material.learned)), paragraph(*calibration_sentences(judged))]
     if isinstance(judged, Evaluation) and judged.unknown:
@@ -144,7 +145,7 @@ def summary_paragraphs(material: Material) -> list[Markup]:
         paragraph(
             f"When it was fitted, each row was predicted by the model without it ({summary.how}). The prediction "
             f"was correct for {percent(summary.accuracy)} of them, at a log loss of {number(summary.loss)} nats"
-            + (f", where the class shares alone have {number(summary.baseline)}. " if summary.baseline else ". ")
+            + (f"; the class shares alone have {number(summary.baseline)}. " if summary.baseline else ". ")
             + (
                 f"So a row carries {number(gain, 3)} dB of evidence about its class on average."
                 if math.isfinite(gain)
@@ -160,8 +161,8 @@ def accuracy_sentences(judged: Judged, learned: bool) -> list[Any]:
     mistakes = int(np.count_nonzero(~judged.right & judged.counted))
     sentences: list[Any] = [
         JUDGED_HOW.get(judged.how, "") if learned else "The rows are assumed to be new to the model. ",
-        f"It is wrong on {count(mistakes)} of {pluralize(judged.judged, 'row')}, "
-        f"one in {judged.judged / mistakes:,.0f}. "
+        f"It is wrong on {count(mistakes)} of {pluralize(judged.evaluated_rows, 'row')}, "
+        f"one in {judged.evaluated_rows / mistakes:,.0f}. "
         if mistakes
         else "It is wrong on none of them. ",
     ]
@@ -172,9 +173,9 @@ def accuracy_sentences(judged: Judged, learned: bool) -> list[Any]:
         sentences.append(
             f"A row carries {number(gain, 3)} dB of evidence about its class, on average."
             if loss < judged.baseline * (1.0 - 1e-9)
-            else "Its probabilities are worse than the class shares alone: they should not be used as they are."
+            else "Its probabilities are worse than the class shares alone: do not use them as they are."
             if worse
-            else "Its probabilities are the class shares: it found nothing in the columns that predicts the class."
+            else "Its probabilities are the class shares: no column predicts the class."
         )
     return sentences
 
@@ -188,12 +189,12 @@ def calibration_sentences(judged: Judged) -> list[Any]:
     expected_error = float(np.sum(rows * error) / total) * math.sqrt(2.0 / math.pi)  # the mean of |a normal deviate|
     overconfidence = float(np.sum(rows * (confidence - accuracy)) / total)
     if calibration_error <= MIN_TIMES_CHANCE * expected_error:
-        return [f"Its probabilities are well calibrated, as far as {pluralize(judged.judged, 'row')} can show."]
+        return [f"Its probabilities are well calibrated, as far as {pluralize(judged.evaluated_rows, 'row')} can show."]
     degree = "a little " if calibration_error < SMALL_CALIBRATION_ERROR else ""
     tendency = (
-        f"{degree}too sure of itself"
+        f"{degree}overconfident"
         if overconfidence > calibration_error / 2
-        else f"{degree}too cautious"
+        else f"{degree}underconfident"
         if overconfidence < -calibration_error / 2
         else ""
     )
@@ -231,14 +232,14 @@ def measure_table(judged: Judged, model: Any) -> Markup:
         (
             "Calibration error",
             with_known("calibration_error", True),
-            "how far the probability of the prediction is from the share that is right, on average over ten groups",
+            "mean distance between the probability of the prediction and the share that is correct, over ten groups",
         ),
     ]
     of_two = known if known is not None and known.auc is not None else judged
     if of_two.auc is not None and math.isfinite(of_two.auc):
         first, second = (data(plain(name), 30) for name in of_two.classes)
         explanation = joined(
-            ["of a row of ", second, " and one of ", first, ", how often the first has more probability of ", second]
+            ["how often a row of ", second, " has a higher probability of ", second, " than a row of ", first]
         )
         lines.append(("AUC", number(of_two.auc), explanation))
     sets = judged_sets(judged, getattr(model, "calibration_", None), SET_COVERAGE, by_class=False)
@@ -283,7 +284,7 @@ def class_table(judged: Judged) -> Markup:
 def confusion_section(material: Material) -> list[Markup]:
     """The confusion matrix."""
     judged = material.judged
-    if judged is None or not judged.judged:
+    if judged is None or not judged.evaluated_rows:
         return [NoSection("there are no rows with labels")]
     k = len(judged.classes)
     out = []
@@ -343,7 +344,7 @@ def confusion_table(judged: Judged) -> Markup:
 def calibration_section(material: Material) -> list[Markup]:
     """Calibration; and for two classes, the ROC curve."""
     judged = material.judged
-    if judged is None or not judged.judged:
+    if judged is None or not judged.evaluated_rows:
         return [NoSection("there are no rows with labels")]
     of_two = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
     return [columns(reliability_figure(judged), *roc_figure(of_two), class_="pair")]
@@ -353,12 +354,14 @@ def reliability_figure(judged: Judged) -> Markup:
     confidence, accuracy, rows, error = judged.reliability()
     low = min(float(min(confidence.min(), (accuracy - error).min())), 0.9)
     low = max(0.0, math.floor(low * 10.0) / 10.0)
-    plane = Plane((low, 1.0), (low, 1.0), "how sure it was", "how often it was right")
+    plane = Plane((low, 1.0), (low, 1.0), "probability of the prediction", "share that is correct")
     plane.line(np.array([low, 1.0]), np.array([low, 1.0]), "guide")
     plane.error_bars(confidence, np.maximum(low, accuracy - 2 * error), np.minimum(1.0, accuracy + 2 * error), "error")
     plane.line(confidence, np.maximum(low, accuracy), "s0")
     plane.dots(confidence, np.maximum(low, accuracy), "c0")
-    description = "; ".join(f"said {percent(s)}, right {percent(f)}" for s, f in zip(confidence, accuracy, strict=True))
+    description = "; ".join(
+        f"predicted {percent(s)}, correct {percent(f)}" for s, f in zip(confidence, accuracy, strict=True)
+    )
     drawing = plane.to_svg("Reliability", description, share=True)
     group_size = pluralize(float(rows[0]), "row") if len(rows) else "rows"
     return figure(
@@ -374,16 +377,16 @@ def roc_figure(judged: Judged) -> list[Markup]:
         return []
     first, second = (data(plain(name), 30) for name in judged.classes)
     false, true = thinned(*judged.roc()[:2])
-    plane = Plane((0.0, 1.0), (0.0, 1.0), "false alarms", "found")
+    plane = Plane((0.0, 1.0), (0.0, 1.0), "false positive rate", "true positive rate")
     plane.line(np.array([0.0, 1.0]), np.array([0.0, 1.0]), "guide")
     plane.line(false, true, "s0")
     roc = figure(
         plane.to_svg("ROC curve", f"Area under the curve {number(judged.auc)}", share=True),
         tag("b", f"ROC, area {number(judged.auc, 3)}. "),
-        "How much of ",
+        "The share of ",
         second,
-        " is found, by how much of ",
+        " predicted as such, against the share of ",
         first,
-        " is taken for it. The dashed line is chance.",
+        " predicted as it. The dashed line is chance.",
     )
     return [roc]

@@ -34,7 +34,7 @@ MAX_CLASSES_IN_RANKING = 3
 
 
 def importance_of(material: Material) -> Importance | str:
-    """As stored with the model, or of the rows of the page; or why there is none."""
+    """Importance as stored with the model, or on the rows of the page; or why there is none."""
     compute = getattr(material.model, "importance", None)
     if len(material.classes) < 2:
         return "there is only one class"
@@ -94,7 +94,7 @@ def ranking(importance: Importance) -> Markup:
 
 
 def curves_legend(importance: Importance) -> Markup:
-    """What the curves speak for."""
+    """What the curves are evidence for."""
     if len(importance.sides) == 1:
         other = next(c for c in importance.classes if c not in importance.sides)
         words: list[Any] = [

@@ -14,7 +14,7 @@ MAX_CHARACTERS_SHOWN = 100  # of a word or a value
 
 
 class Markup(str):
-    """Text that is markup already."""
+    """Text that already is markup."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ def prose(value: str) -> Markup:
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
-    """An element. `class_` is its class; an underscore within a name is a hyphen; what is None is left out.
+    """An element. `class_` is its class; an underscore within a name is a hyphen; None is left out.
 
     >>> tag("p", "1 < 2 ", tag("b", "so"), class_="note")
     '<p class="note">1 &lt; 2 <b>so</b></p>'
@@ -55,7 +55,7 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
 
 
 def joined(parts: Iterable[Any]) -> Markup:
-    """Parts one after the other."""
+    """Parts one after another."""
     return Markup("".join(text(part) for part in parts if part is not None))
 
 
@@ -85,7 +85,7 @@ def heading(*children: Any) -> Markup:
 
 
 def columns(*blocks: Markup | None, class_: str = "columns") -> Markup:
-    """Blocks side by side, where there is room; a "pair" of them shares all of it."""
+    """Blocks side by side, if there is room; a "pair" of them shares the full width."""
     return tag("div", *blocks, class_=class_)
 
 
@@ -97,7 +97,7 @@ def figure(drawing: Markup, *caption: Any) -> Markup:
 def table(
     head: Sequence[Any], rows: Iterable[Sequence[Any]], about: str, class_: str | None = None, tall: bool = False
 ) -> Markup:
-    """A table that scrolls horizontally where the page is too narrow, and vertically if it is `tall`; the first cell of
+    """A table that scrolls horizontally if the page is too narrow, and vertically if it is `tall`; the first cell of
     a row is its header.
 
     Numbers are right-aligned.

@@ -26,7 +26,7 @@ from deciban.report.thresholds import checked_costs, checked_positive, threshold
 from deciban.results.evaluation import ONE_CLASS, Judged, evaluate
 from deciban.show import plain
 
-GENERATOR = tag("meta", name="generator", content="deciban report")  # marks pages that may be written anew
+GENERATOR = tag("meta", name="generator", content="deciban report")  # marks pages that may be overwritten
 MAX_BYTES_BEFORE_GENERATOR = 200
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -39,7 +39,7 @@ SECTIONS = {
     "calibration": "Calibration of the probabilities",
     "thresholds": "Which threshold to use",
     "data": "The data",
-    "laws": "What the model is made of",
+    "structure": "What the model is made of",
     "evidence": "Strongest evidence for each class",
     "example": "One row, explained",
     "mistakes": "Worst mistakes",
@@ -49,7 +49,7 @@ SECTIONS = {
     "decibans": "How to read decibans",
     "origin": "How this page was made",
 }
-N_STEPS = 1 + len(SECTIONS)  # rows are judged first
+N_STEPS = 1 + len(SECTIONS)  # rows are evaluated first
 
 
 def page(
@@ -70,26 +70,27 @@ def page(
     """A page of HTML about a model: what it learned, how good it is, and the evidence behind its predictions.
 
     It is one file: no scripts, and no fonts or pictures from the network. Values from the data are escaped. Of more
-    than 20,000 rows, a random sample of so many is used, and the page says so.
+    than 20,000 rows, a random sample of that size is used, and the page states it.
 
     Parameters
     ----------
     model : a fitted deciban classifier
-        A section that the model cannot fill, such as one on p(x), is absent; a line at the end says which, and why.
+        A section that the model cannot fill, such as one on p(x), is absent; a line at the end lists them, with
+        reasons.
     X : rows as the model takes them, optional
         Without rows, the page shows what the model itself stores.
     y : labels, or the name of a column of X, optional
         Rows without a label are left out. Without any labels, nothing is evaluated.
     title : str, optional
     learned : bool, default=False
-        Whether the model has learned these rows, so that each is judged by leave-one-out.
+        Whether the model has learned these rows, so that each is evaluated by leave-one-out.
     origin : mapping, optional
-        How the page came to be, such as {"data": "customers.csv", "date": "2026-07-01"}; shown as it is.
+        How the page was made, such as {"data": "customers.csv", "date": "2026-07-01"}; shown as it is.
     curve : bool, default=True
         Whether to draw a learning curve, for which the model is refitted on some of the rows; takes some seconds.
     positive : label, optional
         The class that thresholds on its probability are shown for; by default the second of two. With more classes,
-        it is set against all the others.
+        it is compared with all the others.
     costs : pair of numbers, optional
         What a false positive and a false negative cost; by default the same.
     names : sequence, optional
@@ -121,7 +122,7 @@ def page(
         "calibration": calibration_section,
         "thresholds": threshold_section,
         "data": data_section,
-        "laws": chosen_section,
+        "structure": chosen_section,
         "evidence": lambda m: strongest_section(m, importance),
         "example": example_section,
         "mistakes": mistakes_section,
@@ -191,8 +192,8 @@ def section(key: str, name: str, parts: list[Markup]) -> Markup:
 
 DECIBAN_SCALE = [
     paragraph(
-        "A deciban (dB) is a weight of evidence: ten times the logarithm of odds. Evidence adds up, as weights on a "
-        "pair of scales do."
+        "A deciban (dB) is a weight of evidence: ten times the logarithm of odds. Evidence adds up, like weights on "
+        "a pair of scales."
     ),
     paragraph(
         "0 dB is an even chance; 3 dB is two to one (67%), 10 dB ten to one (91%), 20 dB a hundred to one (99%), and "
@@ -200,7 +201,7 @@ DECIBAN_SCALE = [
     ),
     paragraph(
         "A minus sign is evidence for the other class, of the same strength. About 1 dB is the smallest difference "
-        "that anybody would notice."
+        "that people notice."
     ),
 ]
 
@@ -213,7 +214,7 @@ def origin_section(material: Material, origin: Mapping[str, Any], left_out: Mapp
     learned = float(np.sum(getattr(material.model, "class_count_", 0.0)))
     facts += [("rows learned", f"{learned:,.6g}")] if learned else []
     if material.rows is not None:
-        how = "not judged" if material.judged is None else material.judged.how
+        how = "not evaluated" if material.judged is None else material.judged.how
         facts.append(("rows on this page", f"{material.size:,} of {material.given:,} given, {how}"))
     facts += [(str(key), value) for key, value in origin.items() if is_printable(value)]
     lines = [tag("div", tag("dt", data(key, 40)), tag("dd", fact_markup(value))) for key, value in facts]
@@ -238,7 +239,7 @@ def fact_markup(value: Any) -> Markup:
 
 
 def document(title: str, body: Sequence[Markup]) -> str:
-    """The whole file. The empty icon keeps browsers from asking for one."""
+    """The whole file. The empty icon keeps browsers from requesting one."""
     style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
     head = tag(
         "head",

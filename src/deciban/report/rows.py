@@ -77,7 +77,7 @@ class Material:
         return self.rows.take(np.array([i]))
 
     def number(self, i: int) -> int:
-        """A row's number in the data as it was given, from 1."""
+        """A row's number in the data as given, from 1."""
         return 1 + int(i if self.where is None else self.where[i])
 
     def explain(self, i: int, target: Any = None, against: Any = None) -> Any:
@@ -96,7 +96,7 @@ def read_rows(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
     rows = Rows.of(X)
     labels = None if y is None else target_values(y)
     if labels is not None and len(labels) != rows.size:
-        raise DecibanError(f"X has {rows.size} rows, but y has {len(labels)} labels: one label a row is needed")
+        raise DecibanError(f"X has {rows.size} rows, but y has {len(labels)} labels: give one label per row")
     known = np.arange(rows.size)
     if labels is not None:
         unlabelled_mask = np.fromiter((is_missing(label) for label in labels.tolist()), dtype=bool, count=len(labels))
@@ -127,7 +127,7 @@ def with_columns(material: Material) -> Material:
         frame = frame.select(names)
     read_columns = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about values of another kind: the model has warned already
+        warnings.simplefilter("ignore")  # about values of another kind: the model has already warned
         for name, column in zip(frame.names, frame.columns, strict=True):
             own = known[name] if name in known else infer(frame.select([name]))[0]
             read = as_kind(column, own.kind, name, format=own.format)
@@ -136,7 +136,7 @@ def with_columns(material: Material) -> Material:
 
 
 def known_kinds(model: Any) -> dict[str, ColumnKind]:
-    """What the model knows of each column."""
+    """What the model knows about each column."""
     reader = getattr(getattr(model, "model_", None) or getattr(model, "model", None), "reader", None)
     return {} if reader is None else {kind.name: kind for kind in reader.kinds}
 

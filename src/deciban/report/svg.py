@@ -135,7 +135,7 @@ class Plane:
 
 
 def tick_label(value: float, share: bool) -> str:
-    """A number beside an axis."""
+    """A number next to an axis."""
     if share:
         return f"{value:.0%}"
     return f"{value:,.0f}" if abs(value) >= 1000 and float(value).is_integer() else f"{value:.4g}".replace("-", "−")
@@ -245,7 +245,8 @@ def category_bars(shares: Floats, categories: Sequence[str], title: str, about: 
 
 
 def regions(plane: Plane, classes: Array, confidence: Floats, k: int) -> list[Markup]:
-    """The predicted class in each cell of a grid, (rows, columns) from the bottom left; stronger where more certain."""
+    """The predicted class in each cell of a grid, (rows, columns) from the bottom left; more intense where more
+    certain."""
     high, wide = classes.shape
     (left, right), (low, top) = plane.x, plane.y
     bands = np.digitize(confidence, (0.75, 0.95))

@@ -1,4 +1,4 @@
-"""Which threshold to use: what mistakes each threshold on the probability of a class makes, and what they cost."""
+"""Which threshold to use: the mistakes of each threshold on the probability of a class, and their cost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ N_POINTS = 200  # of the curve
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThresholdCounts:
-    """Rows by what is so and what is predicted, for each threshold: a row counts as positive from it on."""
+    """Rows by truth and prediction, for each threshold: a row counts as positive from it on."""
 
     threshold: Floats
     true_positive: Floats
@@ -63,7 +63,7 @@ class ThresholdCounts:
 
 
 def checked_positive(positive: Any, classes: Array) -> Any:
-    """The positive class: the one that was asked for, else the second of two, else none."""
+    """The positive class: the one that was given, else the second of two, else none."""
     known = list(map(plain, classes))
     if positive is None:
         return known[1] if len(known) == 2 else None
@@ -94,11 +94,11 @@ def checked_costs(costs: Any) -> tuple[float, float] | None:
 def threshold_section(material: Material) -> list[Markup]:
     """What each threshold on the probability of the positive class costs."""
     judged = material.judged
-    if judged is None or not judged.judged:
+    if judged is None or not judged.evaluated_rows:
         return [NoSection("there are no rows with labels")]
     of_known: Judged = judged.known() if isinstance(judged, Evaluation) and judged.unknown else judged
     if material.positive is None:
-        return [NoSection("there are more than two classes, and no positive one was named")]
+        return [NoSection("there are more than two classes, and no positive class was given")]
     classes = list(map(plain, of_known.classes))
     if material.positive not in classes:
         return [NoSection("no row is of the positive class")]
@@ -136,8 +136,8 @@ def introduction(
     return [
         joined(["A row counts as ", name, " if its probability of it reaches the threshold. "]),
         priced,
-        f"If the probabilities are right, {number(neutral, 2)} is the cheapest threshold; on these rows it costs "
-        f"{number(at_neutral)}, "
+        f"If the probabilities are calibrated, {number(neutral, 2)} is the threshold of least cost; on these rows it "
+        f"costs {number(at_neutral)}, "
         + ("and no other costs less." if best == neutral else f"and {number(best, 2)} costs least, {number(lowest)}."),
     ]
 

@@ -38,7 +38,7 @@ class Comparison(Result):
     In each repeat all models learn from the same rows and are tested on the same held-out ones; a larger training
     set contains the smaller ones. Standard errors are over repeats, which are draws from one set of rows: they show
     how much the draw matters, not how another set would differ. A lead of less than two standard errors of the
-    paired differences is shown with a question mark. Sizes may have fewer repeats than others: NaN stands for those
+    paired differences is shown with a question mark. Sizes may have fewer repeats than others: NaN marks those
     that were not drawn.
 
     >>> loss = np.array([[[0.5, 0.7], [0.4, 0.4]], [[0.9, 0.9], [0.2, 0.4]]])
@@ -205,7 +205,7 @@ def mean_over_draws(values: Floats) -> Floats:
 
 
 def standard_error(values: Floats) -> Floats:
-    """The standard error of the mean over the last axis; NaN for one draw, and infinite where a value is."""
+    """The standard error of the mean over the last axis; NaN for one draw, and infinite if a value is."""
     draws = (~np.isnan(values)).sum(axis=-1)
     infinite = np.isinf(values)
     finite = np.where(infinite, 0.0, values)
@@ -222,7 +222,7 @@ def _with_error(mean: float, error: float) -> str:
 
 
 class ByNumber:
-    """A model that is given numbers of rows, and looks the rows up: they are prepared once for all fits."""
+    """A model that receives row numbers, and looks the rows up: they are prepared once for all fits."""
 
     def __init__(self, model: Any, take: Callable[[Array], Any]) -> None:
         self.model, self.take = model, take
@@ -355,9 +355,9 @@ def check_sizes(sizes: Sequence[int], max_size: int, k: int) -> tuple[int, ...]:
 def check_rows(classes: Array, codes: Array, n: int, held_out: int) -> None:
     if len(classes) < 2:
         raise DecibanError(
-            "y must hold at least two classes, and holds only {classes}",
+            "y must hold at least two classes, but holds only {classes}",
             classes=", ".join(repr(plain(label)) for label in classes),
-            command_line="the column of classes holds only {classes}, and two classes are needed: check --target",
+            command_line="the column of classes holds only {classes}, but two classes are needed: check --target",
         )
     if not 0 < held_out < n:
         raise DecibanError(f"held_out is {held_out}: of {n} rows, some must be held out and some learned")

@@ -15,6 +15,7 @@ from deciban.errors import DecibanError
 from deciban.reading.frames import Levels, read_frame, split_target
 from deciban.reading.missing import is_missing
 from deciban.results.answers import proba_column
+from deciban.results.renamed import renamed
 from deciban.show import WIDTH, Result, Table, axes, label, plain
 
 N_GROUPS = 10  # of rows, by confidence
@@ -26,7 +27,7 @@ MAX_CLASSES_IN_DICT = 200  # with more, the confusion matrix is too large
 
 class Reliability(NamedTuple):
     """Per group of rows: the mean probability of the prediction (`predicted`), the share of the predictions that is
-    right (`observed`), the weight of the rows, and the standard error of the share."""
+    correct (`observed`), the weight of the rows, and the standard error of the share."""
 
     predicted: Floats
     observed: Floats
@@ -63,7 +64,7 @@ class PrecisionRecall(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Details(Result):
-    """Tables and sentences to show one after the other."""
+    """Tables and sentences to show one after another."""
 
     parts: tuple[Table | str, ...]
 
@@ -95,8 +96,8 @@ class Judged(Result):
 
     @property
     def how(self) -> str:
-        """How rows were judged, in a few words."""
-        return "judged rows"
+        """How rows were evaluated, in a few words."""
+        return "evaluated rows"
 
     # ------------------------------------------------------------------ row by row
 
@@ -138,13 +139,15 @@ class Judged(Result):
 
     @property
     def counted(self) -> Array:
-        """Which rows are judged: those of positive weight whose class the model can know, (n,)."""
+        """Which rows are evaluated: those of positive weight whose class the model can know, (n,)."""
         return np.asarray(self._weights > 0)
 
     @property
-    def judged(self) -> int:
-        """How many rows are judged."""
+    def evaluated_rows(self) -> int:
+        """How many rows are evaluated."""
         return int(np.count_nonzero(self.counted))
+
+    judged = renamed("judged", "evaluated_rows")
 
     # ------------------------------------------------------------------ on the whole
 
@@ -194,7 +197,7 @@ class Judged(Result):
 
     @property
     def calibration_error(self) -> float:
-        """The mean of |share that is right − probability of the prediction| over the groups of `reliability()`.
+        """The mean of |share that is correct − probability of the prediction| over the groups of `reliability()`.
 
         That is the calibration error of the top label, in groups of about equal weight. It is never quite 0: a group's
         share has an error of its own, of about 0.5/√(rows of a group).
@@ -212,7 +215,7 @@ class Judged(Result):
 
     @property
     def per_class(self) -> Table:
-        """Precision, recall and their harmonic mean F1, a row per class; None where they are 0/0."""
+        """Precision, recall and their harmonic mean F1, a row per class; None if they are 0/0."""
         k, some, right = len(self.classes), self._answered, self.right
         correct = np.bincount(self.truth[right], self._weights[right], minlength=k)
         predicted = np.bincount(self._answers[some], self._weights[some], minlength=k)
@@ -244,16 +247,18 @@ class Judged(Result):
                     float(confused[at] / actual[i]),
                 )
             )
-        return Table("most confused (share: of the rows of that class)", ("truth", "taken for", "rows", "share"), rows)
+        return Table(
+            "most confused (share: of the rows of that class)", ("truth", "predicted as", "rows", "share"), rows
+        )
 
     # ------------------------------------------------------------------ curves
 
     def reliability(self, groups: int = N_GROUPS) -> Reliability:
-        """Accuracy by confidence: where probabilities are calibrated, the two are equal.
+        """Accuracy by confidence: if probabilities are calibrated, the two are equal.
 
         Rows are sorted by the probability of their prediction and cut into at most `groups` groups of about equal
         weight. Rows of equal probability all get their mean accuracy, so that their order does not matter. Standard
-        errors are those of a share with one more row right and one more wrong: ten right of ten is no certainty.
+        errors are those of a share with one more row correct and one more wrong: ten correct of ten is no certainty.
         """
         weights = self._weights
         rows = np.flatnonzero(weights > 0)
@@ -299,8 +304,8 @@ class Judged(Result):
     def auc(self) -> float | None:
         """For two classes: how often a row of the second has a higher probability of it than a row of the first.
 
-        That is the area under `roc()`; equal probabilities count half. None where there are not two classes, and NaN
-        where one of them has no rows.
+        That is the area under `roc()`; equal probabilities count half. None if there are not two classes, and NaN
+        if one of them has no rows.
         """
         if len(self.classes) != 2:
             return None
@@ -319,10 +324,10 @@ class Judged(Result):
         """Distinct log-odds of the second class, descending, and each class's cumulative weight down to there."""
         if len(self.classes) != 2:
             raise DecibanError(
-                f"{method} needs two classes, and there are {len(self.classes)}: merge some, or leave out"
+                f"{method} needs two classes, but there are {len(self.classes)}: merge or leave out some"
             )
         first, second = self._comparable.T
-        with np.errstate(invalid="ignore"):  # where neither class is possible, the odds are taken to be even
+        with np.errstate(invalid="ignore"):  # if neither class is possible, the odds are even
             odds = np.where(first == second, 0.0, second - first)
         rows = np.flatnonzero(self._weights > 0)
         threshold, step_of_row = np.unique(-odds[rows], return_inverse=True)
@@ -337,7 +342,7 @@ class Judged(Result):
     def to_dict(self) -> dict[str, Any]:
         """All numbers, for JSON: infinity and 0/0 become None.
 
-        The confusion matrix is None past 200 classes.
+        The confusion matrix is None for more than 200 classes.
         """
         many = len(self.classes) > MAX_CLASSES_IN_DICT
         return {
@@ -369,7 +374,9 @@ class Judged(Result):
     def to_table(self) -> Table:
         """The measures, each with its meaning."""
         majority = int(np.argmax(np.nan_to_num(self.shares))) if len(self.classes) else 0
-        majority_note = f"always {plain(self.classes[majority])}: {self.shares[majority]:.4g}" if self.judged else ""
+        majority_note = (
+            f"always {plain(self.classes[majority])}: {self.shares[majority]:.4g}" if self.evaluated_rows else ""
+        )
         rows: list[tuple[Any, ...]] = [
             (
                 "accuracy",
@@ -388,11 +395,11 @@ class Judged(Result):
                     f"pairs ranked correctly, for {plain(self.classes[1])}; 0.5 is chance",
                 )
             )
-        n = self.judged
+        n = self.evaluated_rows
         return Table(f"{self.how}: {n:,} row{'s' * (n != 1)}", ("measure", "value", ""), rows, width=WIDTH)
 
     def _log_loss_rows(self) -> list[tuple[Any, ...]]:
-        """The log loss; where a row's class had probability 0 there is none, and that of the other rows instead."""
+        """The log loss; if a row's class had probability 0, that of the other rows instead."""
         n = self.impossible
         if not n:
             return [("log loss", self.log_loss, f"nats per row (class frequencies alone: {self.baseline:.4g})")]
@@ -503,13 +510,13 @@ class Evaluation(Judged):
 
 
 def evaluate(model: Any, X: Any, y: Any, weight: Any = None) -> Evaluation:
-    """How good a model is on rows that it has not learned: anything with `predict_log_proba` and `classes_` will do.
+    """How good a model is on rows that it has not learned: anything with `predict_log_proba` and `classes_` works.
 
     `y` are labels, or the name of the column of X that holds them. For a model of texts, X is then a table with one
     other column, or with the column that it was trained on from the command line.
 
-    A label that the model does not know counts as a mistake of infinite log loss, and `unknown_rows` says how many
-    there were. A row without a label is an error.
+    A label that the model does not know counts as a mistake of infinite log loss, and `unknown_rows` is their
+    number. A row without a label is an error.
 
     >>> from deciban import GaussianNB
     >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [7.0]], ["small", "small", "large", "large"])
@@ -595,7 +602,7 @@ def as_labels(y: Any) -> list[Any]:
 def checked_weight(weight: Any, n: int) -> Floats:
     weights = np.asarray(weight, dtype=np.float64)
     if weights.shape != (n,):
-        raise DecibanError(f"weight has shape {weights.shape}, and there are {n} rows: give one weight per row")
+        raise DecibanError(f"weight has shape {weights.shape}, but there are {n} rows: give one weight per row")
     invalid = np.flatnonzero(~(weights >= 0) | np.isinf(weights))
     if len(invalid):
         row = int(invalid[0])
@@ -640,7 +647,7 @@ def draw_reliability(judged: Judged, ax: Any) -> None:
         alpha=0.4,
     )
     ax.set_xlabel("probability of the prediction" + ", without the row" * ("leave-one-out" in judged.how))
-    ax.set_ylabel("share of rows that are right")
+    ax.set_ylabel("share of rows that are correct")
     loss = f"log loss {judged.log_loss:.4g} nats, " if math.isfinite(judged.log_loss) else ""
     ax.set_title(f"{loss}accuracy {judged.accuracy:.4g}", fontsize="medium")
 
@@ -668,8 +675,8 @@ def draw_roc(judged: Judged, ax: Any) -> None:
     first, second = (label(plain(name)) for name in judged.classes)
     ax.plot([0.0, 1.0], [0.0, 1.0], color="grey", linestyle=":", linewidth=1)
     ax.plot(false, true)
-    ax.set_xlabel(f"share of {first} that is taken for {second}")
-    ax.set_ylabel(f"share of {second} that is found")
+    ax.set_xlabel(f"false-positive rate: share of {first} predicted as {second}")
+    ax.set_ylabel(f"true-positive rate: share of {second} predicted as {second}")
     ax.set_title(f"AUC {judged.auc:.4g}", fontsize="medium")
 
 
@@ -679,6 +686,6 @@ def draw_precision_recall(judged: Judged, ax: Any) -> None:
     ax.axhline(judged.shares[1], color="grey", linestyle=":", linewidth=1)
     ax.step(recall, precision, where="pre")
     ax.set_ylim(0.0, 1.03)
-    ax.set_xlabel(f"recall: share of {second} that is found")
-    ax.set_ylabel(f"precision: share of what is called {second} that is")
+    ax.set_xlabel(f"recall: share of {second} predicted as {second}")
+    ax.set_ylabel(f"precision: share of predictions of {second} that are correct")
     ax.set_title(f"average precision {judged.average_precision:.4g}", fontsize="medium")

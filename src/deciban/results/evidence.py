@@ -12,14 +12,14 @@ from deciban.errors import DecibanError
 from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number, signed_bars
 
 MAX_BARS = 20  # of a picture
-MIN_DECIBANS_EXPLAINED = 0.5  # of an item that is no column or word: for less, nobody asks what it is
+MIN_DECIBANS_EXPLAINED = 0.5  # of an item that is not a column or word: weaker ones are not explained
 CORRECTION = "class balance (correction)"
 ABSENT = "(common words that are absent)"
 TOGETHER = "together"
-# What evidence of no single column or word is.
+# Evidence that belongs to no single column or word, explained.
 MEANINGS = {
     CORRECTION: "a constant fitted on left-out rows, because the other evidence favours one class on average.",
-    ABSENT: "the evidence in the absence of words that many texts have.",
+    ABSENT: "the evidence of common words that are absent from this text.",
     TOGETHER: "the evidence of columns in combination, and a constant that corrects the class balance.",
 }
 
@@ -58,7 +58,7 @@ class Evidence(Result):
         }
 
     def to_table(self, most: int = 12) -> Table:
-        """The strongest items, with bars to one scale; the others summed up, and the total, which have none."""
+        """The strongest items, with bars on one scale; the others summed, and the total, without bars."""
         terms: list[tuple[str, Any, float]] = [("prior odds", "", self.prior), *self.items[:most]]
         rows: list[tuple[Any, ...]] = [
             (name, self.shown_value(value), signed(db), bar)
@@ -75,7 +75,7 @@ class Evidence(Result):
         return [self.to_table(), *self.meanings()]
 
     def meanings(self) -> list[str]:
-        """What the items are that stand for no single column or word, a sentence each."""
+        """Explanations of items that belong to no single column or word, a sentence each."""
         own = {  # in a column of text, they are "column: item"
             name.rpartition(": ")[2]: name for name, _, db in self.items if abs(db) >= MIN_DECIBANS_EXPLAINED
         }
@@ -111,18 +111,18 @@ class Evidence(Result):
         return f"{name} = {shown}" if shown else name
 
     def shown_value(self, value: Any) -> str:
-        """The value of an item, as a person would write it."""
+        """The value of an item, as people write it."""
         if value is None:
             return "missing"
         return number(value) if isinstance(value, float) else str(value)
 
 
 def grouping(by: str | None, experts: bool) -> str:
-    """What evidence is listed by: "column" (in a text, that is "word"), "item" or "expert", where there are any."""
+    """What evidence is listed by: "column" (in a text, that is "word"), "item" or "expert", if there are any."""
     if by is None or by in ("column", "word"):
         return "column"
     if by == "expert" and not experts:
-        raise DecibanError("the model has no experts: by='expert' is for a model of a table that weighs several")
+        raise DecibanError("the model has no experts: by='expert' is for a model of a table that combines several")
     if by not in ("item", "expert"):
         raise DecibanError("by is {by!r}: it must be 'column', 'word', 'item' or 'expert'", by=by)
     return by

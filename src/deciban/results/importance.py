@@ -12,12 +12,12 @@ from deciban.show import AGAINST, FOR, Result, Table, axes, bars, colour, label,
 MAX_BARS = 20  # of a picture
 MAX_ITEMS_IN_BRIEF = 12
 MAX_CLASSES_IN_TABLE = 3  # with more, the table has no columns by class
-ROWS_FOR_TWO, ROWS_FOR_THREE = 20, 100  # from so many rows on, values of one row, and of two, are not listed
+ROWS_FOR_TWO, ROWS_FOR_THREE = 20, 100  # from this many rows on, values of one row, and of two, are not listed
 ROWS_LEFT_OUT, NEW_ROWS = "left out of the sums", "that were not learned"  # how rows were evaluated
 
 
 class Item(NamedTuple):
-    """A column's or word's evidence for the true class over the likeliest other class, in decibans."""
+    """A column's or word's evidence for the true class over the most probable other class, in decibans."""
 
     name: str
     size: float  # the mean of |dB| over all rows
@@ -36,7 +36,7 @@ class Point(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """The evidence of a column against its value. A word has a single point: that it is there."""
+    """The evidence of a column against its value. A word has a single point: that it is present."""
 
     name: str
     points: tuple[Point, ...]
@@ -56,9 +56,9 @@ class ActingPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Importance(Result):
-    """What decides: the evidence of every column or word as `explain` gives it, on average over rows, in decibans (dB).
+    """What decides: the mean evidence of every column or word over rows, on the scale of `explain`, in decibans (dB).
 
-    Each row's evidence is that for its true class over the likeliest other class. `items` are ranked by the mean of
+    Each row's evidence is that for its true class over the most probable other class. `items` are ranked by the mean of
     |dB|; the mean of dB is positive if an item is evidence for the truth. `curves` have the evidence by value, for each
     of `sides` against the mean of the other classes; of two classes, for the second over the first. `classes` and
     `sides` are at most six, the largest.
@@ -86,7 +86,7 @@ class Importance(Result):
         return 1 + (self.rows >= ROWS_FOR_TWO) + (self.rows >= ROWS_FOR_THREE)
 
     def only(self, names: Collection[str]) -> Importance:
-        """The same of these items alone."""
+        """The same for only these items."""
         keep = set(names)
         items = tuple(item for item in self.items if item.name in keep)
         if len(items) == len(self.items):
@@ -139,7 +139,7 @@ class Importance(Result):
         return [self.to_table(), *map(pair_sentence, self.pairs)]
 
     def brief(self, most: int = MAX_ITEMS_IN_BRIEF) -> list[Table | str]:
-        """The most important items alone, to be shown above something else."""
+        """Only the most important items, to be shown above something else."""
         return [self.to_table(most), *map(pair_sentence, self.pairs)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class Importance(Result):
 
 
 def pair_sentence(pair: ActingPair) -> str:
-    """What it means that two columns act together."""
+    """An explanation of two columns that act together."""
     return (
         f"{pair.first} and {pair.second} act together: for the same {pair.first}, its evidence varies by "
         f"±{pair.decibans:.1f} dB with {pair.second}."
@@ -224,7 +224,7 @@ def unpacked(about: Any) -> Importance | None:
         return None
     what, rows, how, classes, sides, items, curves, pairs = about
     if what not in ("column", "word") or how not in (ROWS_LEFT_OUT, NEW_ROWS):
-        raise FileError("its importance is of something that is not known")
+        raise FileError("its importance is of an unknown kind")
     read_items = tuple(
         Item(str(name), float(size), float(db), floats(each, len(classes)), int(n)) for name, size, db, each, n in items
     )
@@ -244,5 +244,5 @@ def unpacked(about: Any) -> Importance | None:
 
 def floats(values: Sequence[Any], size: int) -> tuple[float, ...]:
     if len(values) != size:
-        raise FileError(f"its importance has {len(values)} numbers where {size} are needed")
+        raise FileError(f"its importance has {len(values)} numbers instead of {size}")
     return tuple(map(float, values))

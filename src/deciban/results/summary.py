@@ -9,6 +9,7 @@ from typing import Any
 
 from deciban.errors import SchemaError
 from deciban.results.importance import Importance
+from deciban.results.renamed import renamed
 from deciban.show import FOR, WIDTH, Result, Table, axes, bars, plain
 
 CANDIDATES = ("candidate", "setting", "log loss", "weight", "chosen")
@@ -24,11 +25,11 @@ def candidates_table(rows: Iterable[tuple[str, str, float | None, float | None, 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Summary(Result):
-    """What a model chose and why: how it reads each column, and the candidates, judged by exact leave-one-out.
+    """What a model chose and why: how it reads each column, and the candidates, evaluated by exact leave-one-out.
 
-    `columns` is a table of any columns, one of which may say why; `candidates` is one of `candidates_table`. `loss` and
-    `accuracy` are the whole model's, log loss in nats, as expected on new rows; `how` names the method. `baseline` is
-    the log loss of the class prior alone.
+    `columns` is a table of any columns, one of which may give the reason; `candidates` is one of `candidates_table`.
+    `loss` and `accuracy` are the whole model's, log loss in nats, as expected on new rows; `how` names the method.
+    `baseline` is the log loss of the class prior alone.
 
     >>> columns = Table("columns", ("column", "kind", "why"), [("age", "number", "74 distinct values in 1000 rows")])
     >>> tried = candidates_table([("columns", "gaussian", 0.41, 1.0, True), ("columns", "bins", 0.47, None, False)])
@@ -57,7 +58,7 @@ class Summary(Result):
     accuracy: float
     notes: tuple[str, ...] = ()
     baseline: float | None = None
-    how: str = "leave-one-out"  # the method by which the whole model was judged
+    how: str = "leave-one-out"  # the method by which the whole model was evaluated
     importance: Importance | None = None
 
     def __post_init__(self) -> None:
@@ -74,8 +75,8 @@ class Summary(Result):
             "classes": [plain(label) for label in self.classes],
             "columns": self.columns.to_dict(),
             "candidates": self.candidates.to_dict(),
-            "loss": self.loss if self.judged else None,
-            "accuracy": self.accuracy if self.judged else None,
+            "loss": self.loss if self.evaluated else None,
+            "accuracy": self.accuracy if self.evaluated else None,
             "baseline": self.baseline,
             "how": self.how,
             "notes": list(self.notes),
@@ -83,9 +84,11 @@ class Summary(Result):
         }
 
     @property
-    def judged(self) -> bool:
-        """Whether any row could be judged; none can if no class has two rows."""
+    def evaluated(self) -> bool:
+        """Whether any row could be evaluated; none can if no class has two rows."""
         return math.isfinite(self.loss)
+
+    judged = renamed("judged", "evaluated")
 
     def to_frame(self) -> Any:
         """A pandas data frame of the candidates (an optional dependency)."""
@@ -109,9 +112,9 @@ class Summary(Result):
         subject = (
             f"{self.title}: {self.rows:,} row{'s' * (self.rows != 1)}, {len(labels)} class{'es' * (len(labels) != 1)}"
         )
-        if not self.judged:
+        if not self.evaluated:
             why = "there is only one class" if len(labels) == 1 else "too few classes have two rows"
-            return f"{subject} ({named}). How good it is cannot be known: {why}."
+            return f"{subject} ({named}). It cannot be evaluated: {why}."
         return (
             f"{subject} ({named}). By {self.how}: log loss {self.loss:.4g} nats{alone}, accuracy {self.accuracy:.4g}."
         )

@@ -27,8 +27,8 @@ class Tally(Result):
     impossible: float  # rows whose class has probability 0
     brier_sum: float
     confusion: Floats  # (k, k)
-    alone: float = 0.0  # rows that are the only one of their class, and were not judged
-    how: str = ""  # the method by which they were judged
+    alone: float = 0.0  # rows that are the only one of their class, and were not evaluated
+    how: str = ""  # the method by which they were evaluated
 
     @classmethod
     def of(cls, judged: Judged) -> Tally:

@@ -1,4 +1,4 @@
-"""How a row is judged as if the model had never seen it; a file of its own, so that saved models start quickly."""
+"""How a row is evaluated as if the model had never seen it; a separate file, so that saved models load quickly."""
 
 EXACT = "leave-one-out"  # exact: the model's sums without the row
 CROSS_FITTED = "cross-fitted leave-one-out"  # also with choices made without the row, or its fold

@@ -1,6 +1,6 @@
-"""`deciban serve`: models that classify, explain, learn and forget over HTTP, and lose nothing.
+"""`deciban serve`: models that classify, explain, learn and forget over HTTP, without losing an acknowledged change.
 
-A model is a value that is swapped whole, so readers never wait; and a sum, so what was learned since a snapshot is
-added to it after a crash, and what other servers learned is added as sums. The packages that this needs (Starlette,
-uvicorn) are imported here alone.
+A model is a value that is replaced as a whole, so readers never wait. It is also a sum: after a crash, what was learned
+since the last snapshot is added to it, and so is what other servers learned. Starlette and uvicorn are imported only
+here.
 """

@@ -1,7 +1,7 @@
-"""Answers to many requests at once: what waits while a batch is scored is scored together next.
+"""Batching: requests that arrive while a batch is scored form the next batch.
 
-Scoring a hundred texts takes little longer than scoring one, and kernels release the interpreter: so answers are
-computed in threads, off the event loop.
+Scoring a hundred texts takes little longer than scoring one, and kernels release the GIL: so answers are computed in
+threads, not in the event loop.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from deciban.server.writer import LiveModel
 
 MAX_TOGETHER = 256  # examples of a batch, unless a single request has more
 MAX_WAITING = 10_000  # examples
-MAX_BATCHES = 2  # at a time for each model: a large request does not hold up small ones
+MAX_BATCHES = 2  # at a time for each model: a large request does not block small ones
 
 Answered = tuple[ServedModel, list[Answer]]
 
 
 class Answering:
-    """The requests that wait for a model's answers. Used in the event loop only."""
+    """The requests that wait for one model. Used only in the event loop."""
 
     def __init__(self, live: LiveModel, pool: Executor) -> None:
         self.live, self.pool = live, pool
@@ -31,9 +31,9 @@ class Answering:
         self._examples, self._running, self._tasks = 0, 0, set[asyncio.Task[None]]()
 
     async def answers(self, contents: Sequence[Content]) -> Answered:
-        """The answers to examples, and the model that gave them."""
+        """The answers to examples, and the model that computed them."""
         if self._examples and self._examples + len(contents) > MAX_WAITING:
-            raise RequestError("too many requests wait for an answer: try again in a second", status=503, code="busy")
+            raise RequestError("too many requests are waiting: try again in a second", status=503, code="busy")
         future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((contents, future))
         self._examples += len(contents)
@@ -45,7 +45,7 @@ class Answering:
         return await future
 
     async def _answer_all(self) -> None:
-        """Answer until nobody waits. That is seen and noted without a pause between, so that nobody is overlooked."""
+        """Answer until no request waits. There is no await between the check and the end, so none is missed."""
         try:
             while self._waiting:
                 await self._answer_batch()
@@ -79,7 +79,7 @@ class Answering:
 
 
 def answer_each(model: ServedModel, requests: Sequence[Sequence[Content]]) -> list[Answered | Exception]:
-    """The answers to each request, or its error; all are scored together if none has one."""
+    """The answers to each request, or its error; if none fails, all are scored together."""
     try:
         answers = iter(model.answers([content for contents in requests for content in contents]))
         return [(model, [next(answers) for _ in contents]) for contents in requests]

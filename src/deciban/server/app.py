@@ -1,4 +1,4 @@
-"""The ASGI application: routes, who may call them, limits, errors as JSON, security headers, one log line a request."""
+"""The ASGI application: routes, access, limits, errors as JSON, security headers, one log line per request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECURITY_HEADERS = {
     "x-frame-options": "DENY",
 }
 LOOPBACK_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "testserver"})
-OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site: from our own page, or from an address bar
+OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site: from our own page, or typed into the address bar
 
 access = logging.getLogger("deciban.server.access")
 errors = logging.getLogger("deciban.server")
@@ -61,7 +61,7 @@ def make_app(service: Service) -> Starlette:
 
 
 def endpoint(route: ApiRoute, service: Service, rates: Rates) -> Callable[[Request], Awaitable[Response]]:
-    """What Starlette calls: checks who calls, and turns errors about the input into answers."""
+    """What Starlette calls: checks the caller, and turns errors about the input into responses."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -98,7 +98,10 @@ def answered(problem: RequestError) -> JSONResponse:
 async def http_problem(request: Request, error: HTTPException) -> Response:
     """Starlette's own errors, in our form."""
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "http")
-    message = {404: "there is no {value!r}: /openapi.json lists what there is", 405: "{value!r} is not for this method"}
+    message = {
+        404: "there is no {value!r}: /openapi.json lists all routes",
+        405: "{value!r} does not support this method",
+    }
     problem = RequestError(
         message.get(error.status_code, str(error.detail)), status=error.status_code, code=code, value=request.url.path
     )
@@ -108,13 +111,13 @@ async def http_problem(request: Request, error: HTTPException) -> Response:
 
 
 async def unexpected(request: Request, error: Exception) -> Response:
-    """A fault of ours: the answer says so, and nothing else."""
+    """An internal error: the response reveals nothing else."""
     del request, error
-    return answered(RequestError("this is a fault in deciban, not in the request", status=500, code="fault"))
+    return answered(RequestError("internal error in deciban, not in the request", status=500, code="fault"))
 
 
 class Guard:
-    """Around everything: whose pages may call us, security headers, metrics and the log, which has no content."""
+    """Outermost: allowed origins, security headers, metrics and the log, which has no content."""
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, service: Service) -> None:
         self.app, self.service = app, service
@@ -158,11 +161,11 @@ class Guard:
         name = host if host.endswith("]") else host.rpartition(":")[0] if ":" in host else host
         if self.check_hosts and name not in self.hosts:
             return RequestError(
-                "the host {value!r} is not one of ours: add it to allowed_hosts", status=421, code="host", value=name
+                "the host {value!r} is not allowed: add it to allowed_hosts", status=421, code="host", value=name
             )
         site = headers.get(b"sec-fetch-site", b"none").decode("latin-1")
         if scope["method"] not in ("GET", "HEAD") and site not in OWN_SITE:
-            return RequestError("pages of other sites may not change anything", status=403, code="cross_site")
+            return RequestError("pages of other sites may not make changes", status=403, code="cross_site")
         return None
 
 

@@ -1,4 +1,4 @@
-"""What a request to learn, correct or forget changes, given what the store has: decided before anything is written."""
+"""What a request to learn, correct or forget will change, given the store: decided before anything is written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pair = tuple[Content, Any]  # an example's content and its label
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """A request that waits for the writer; `done` gets a list of what was done, or an exception."""
+    """A request that waits for the writer; `done` receives a list of results, or an exception."""
 
     model: str
     kind: str  # "learn", "correct" or "forget"
@@ -29,7 +29,7 @@ class Change:
 
     @property
     def by_content(self) -> bool:
-        """Whether it forgets what examples say: then it must see what every request before it has stored."""
+        """Whether it forgets by content: then it must see what all earlier requests stored."""
         return self.kind == "forget" and any(example.content is not None for example in self.examples)
 
 
@@ -42,7 +42,7 @@ class Step:
     learn: Pair | None = None
     forget: Pair | None = None
     stored: bool = False  # whether the store has an example of this id now
-    new: bool = False  # whether the model has never learned it, so that its answer is a test
+    new: bool = False  # whether the model has never learned it, so that its prediction is a fair test
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {"id": self.id, "status": self.status}
@@ -54,9 +54,9 @@ class Step:
 
 
 def steps_of(change: Change, model: ServedModel, store: Store, keeper: ContentKeeper) -> list[Step]:
-    """The steps of a request; a RequestError if one of them is not possible, and then none is taken."""
+    """The steps of a request; a RequestError if one of them is impossible: then none is taken."""
     if model.why_not_learning:
-        raise RequestError("the model does not learn: {why}", status=409, code="read_only", why=model.why_not_learning)
+        raise RequestError("this model cannot learn: {why}", status=409, code="read_only", why=model.why_not_learning)
     known = store.find(change.model, [example.id for example in change.examples])
     step = STEPS[change.kind]
     planner = Planner(model, store, keeper, change.model)
@@ -65,7 +65,7 @@ def steps_of(change: Change, model: ServedModel, store: Store, keeper: ContentKe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Planner:
-    """What is known when steps are decided."""
+    """The context in which steps are decided."""
 
     model: ServedModel
     store: Store
@@ -113,8 +113,8 @@ class Planner:
             raise unknown_id(row, example.id)
         if example.label is None:
             raise RequestError(
-                "example {row} was not learned here: to take it out of what the model learned before, send its label "
-                "too",
+                "example {row} was not learned on this server: to forget what the model learned earlier, send its "
+                "label too",
                 row=row,
                 status=404,
                 code="unknown_id",
@@ -123,11 +123,11 @@ class Planner:
         return Step(example.id, "forgotten", forget=(example.content, label))
 
     def _new_content(self, row: int, example: Example) -> Content:
-        """What is to be learned: as sent, or as it was classified under this id a moment ago."""
+        """The content to learn: as sent, or as recently classified under this id."""
         content = example.recent if example.content is None else example.content
         if content is None:
             raise RequestError(
-                "the id {value!r} of example {row} is not that of a recent decision: send the content too",
+                "the id {value!r} of example {row} does not belong to a recent decision: send the content too",
                 status=404,
                 code="unknown_id",
                 row=row,
@@ -136,14 +136,14 @@ class Planner:
         return content
 
     def _content_of(self, before: StoredExample, label: Any, example: Example, row: int) -> Content:
-        """What was learned: from the store, or brought again by the request where it is not kept."""
+        """The content that was learned: from the store, or from the request if content is not stored."""
         given = example.recent if example.content is None else example.content
         if before.form != "none" or given is None:
             content: Content = self.keeper.content(before)
             return content
         if self.keeper.digest(label, given) != before.digest:
             raise RequestError(
-                "example {row} is not what was learned with the id {value!r}, whose content is not kept",
+                "example {row} differs from what was learned with the id {value!r}, whose content is not stored",
                 status=409,
                 code="not_learned",
                 row=row,
@@ -161,5 +161,9 @@ STEPS: dict[str, Callable[[Planner, int, Example, Mapping[str, StoredExample]], 
 
 def unknown_id(row: int, id_: str) -> RequestError:
     return RequestError(
-        "no example with the id {value!r} (example {row}) is learned", status=404, code="unknown_id", row=row, value=id_
+        "no example with the id {value!r} (example {row}) was learned",
+        status=404,
+        code="unknown_id",
+        row=row,
+        value=id_,
     )

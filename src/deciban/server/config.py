@@ -1,4 +1,4 @@
-"""Settings, from a file, the environment and options, each overriding those before it."""
+"""Settings from a file, the environment and options; later ones override earlier ones."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LOOPBACK_NAMES = ("localhost",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Everything that can be set. In a file the names are these; in the environment DECIBAN_ and capitals."""
+    """All settings, by their names in a file; in the environment they are in capitals, with the prefix DECIBAN_."""
 
     models: Mapping[str, str] = field(default_factory=dict)  # name → model file
     store: str = "deciban.sqlite"
     host: str = "127.0.0.1"
     port: int = 8470
     socket: str | None = None
-    auth: bool = True  # False: no tokens, on loopback or a socket only
-    allowed_hosts: tuple[str, ...] = ()  # names in the Host header, besides those of loopback
+    auth: bool = True  # False: no tokens; only on loopback or a socket
+    allowed_hosts: tuple[str, ...] = ()  # allowed Host headers, besides those of loopback
     tls_certificate: str | None = None
     tls_key: str | None = None
     content: str = "plain"  # or "encrypted" or "none"
@@ -39,8 +39,8 @@ class ServerSettings:
     max_body: int = 10_000_000  # bytes
     max_examples: int = 1000  # of a request
     max_waiting: int = 10_000  # changes
-    rate: float = 0.0  # requests a second of each caller; 0: no limit
-    teach_rate: float = 0.0  # examples a second of each caller that are learned, corrected or forgotten; 0: no limit
+    rate: float = 0.0  # requests per second and caller; 0: no limit
+    teach_rate: float = 0.0  # examples learned, corrected or forgotten per second and caller; 0: no limit
     timeout: float = 30.0  # seconds
     recent: int = 1000  # decisions kept in memory
     recent_content: bool = True  # whether their content is
@@ -53,7 +53,7 @@ class ServerSettings:
         for name in self.models:
             if not MODEL_NAME.fullmatch(name):
                 raise DecibanError(
-                    "{value!r} is no name for a model: use letters, digits, '.', '_' and '-', as in NAME=PATH",
+                    "{value!r} cannot be the name of a model: use letters, digits, '.', '_' and '-', as in NAME=PATH",
                     value=name,
                 )
         if self.content not in FORMS:
@@ -67,7 +67,7 @@ class ServerSettings:
             if not getattr(self, name) >= 0:
                 raise DecibanError("{name} is {value}: it must not be negative", name=name, value=getattr(self, name))
         if (self.tls_certificate is None) != (self.tls_key is None):
-            raise DecibanError("tls_certificate and tls_key go together: give both, or none")
+            raise DecibanError("tls_certificate and tls_key belong together: give both or neither")
         if self.content == "none" and (self.keep_examples or self.keep_days):
             raise DecibanError(
                 "keep_examples and keep_days forget the oldest examples, which needs their content: content must not "
@@ -75,7 +75,7 @@ class ServerSettings:
             )
         if not self.auth and not self.local:
             raise DecibanError(
-                "without tokens the server listens on loopback or a socket only, and {value!r} is neither: make a "
+                "without tokens the server listens only on loopback or a socket, and {value!r} is neither: make a "
                 "token with `deciban token create`, and leave out --no-auth",
                 value=self.host,
             )
@@ -105,7 +105,7 @@ def is_loopback(host: str) -> bool:
 
 
 def settings_of(file: str | None, environment: Mapping[str, str], options: Mapping[str, Any]) -> ServerSettings:
-    """The settings: of the file, then of the environment, then of options that were given (are not None)."""
+    """The settings from the file, then the environment, then options that were given (are not None)."""
     values: dict[str, Any] = {}
     file = file or environment.get(ENVIRONMENT + "CONFIG")
     if file is not None:
@@ -140,7 +140,7 @@ def parsed(name: str, value: str) -> Any:
             return int(value) if kind == "int" else float(value)
     except (KeyError, ValueError):
         raise DecibanError(
-            "{name} is {value!r}, which is no {kind}", name=ENVIRONMENT + name.upper(), value=value, kind=kind
+            "{name} is {value!r}: it must be of type {kind}", name=ENVIRONMENT + name.upper(), value=value, kind=kind
         ) from None
     if name == "models":
         return models_of(value.split(os.pathsep))
@@ -156,7 +156,9 @@ def models_of(given: list[str]) -> dict[str, str]:
             path = one
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", os.path.basename(one).removesuffix(".deciban")).lstrip("._-")[:64]
         if name in out:
-            raise DecibanError("two models are called {value!r}: name one, as in other={path}", value=name, path=path)
+            raise DecibanError(
+                "two models are called {value!r}: give one another name, as in other={path}", value=name, path=path
+            )
         out[name] = path
     return out
 
@@ -165,7 +167,7 @@ def checked(name: str, value: Any, where: str) -> Any:
     """A value of a file or the environment, of the right type."""
     if name not in TYPES:
         raise DecibanError(
-            "{where} sets {value!r}, which is no setting: `deciban serve --show-config` lists them",
+            "{where} sets {value!r}, which is not a setting: `deciban serve --show-config` lists all settings",
             where=where,
             value=name,
         )
@@ -181,7 +183,7 @@ def checked(name: str, value: Any, where: str) -> Any:
     accepted: Any = {"int": int, "float": (int, float), "bool": bool}.get(kind, str)
     if not isinstance(value, accepted) or (kind != "bool" and isinstance(value, bool)):
         raise DecibanError(
-            "{name} in {where} is {value!r}, which is no {kind}",
+            "{name} in {where} is {value!r}: it must be of type {kind}",
             name=name,
             where=where,
             value=value,

@@ -1,6 +1,6 @@
-"""Examples in requests: what a person sends, checked, as what a model reads.
+"""Examples in requests: checked, and converted to what a model reads.
 
-An example is {"text": …}, {"row": {column: value}} or {"message": raw mail}, with an id, and to be learned with a
+An example is {"text": …}, {"row": {column: value}} or {"message": raw mail}, with an id; to be learned, it needs a
 label. A request has one example, or a list of them under "examples".
 """
 
@@ -24,18 +24,18 @@ MAX_INTEGER = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One example: its id (given or made), what it is (None: only its id was given), and perhaps its label."""
+    """One example: its id (given or generated), its content (None: only the id was given), and its label, if any."""
 
     id: str
     content: dict[str, Any] | None
     label: Any = None
     new_class: bool = False
     given_id: bool = True
-    recent: dict[str, Any] | None = None  # what was classified under this id a moment ago
+    recent: dict[str, Any] | None = None  # content recently classified under this id
 
 
 def examples_of(body: Any, most: int, *, label: str = "never", content: str = "always") -> list[Example]:
-    """The examples of a request; `label` and `content` are there "always", "maybe" or "never"."""
+    """The examples of a request; `label` and `content` are present "always", "maybe" or "never"."""
     if not isinstance(body, dict):
         raise RequestError('the request must be a JSON object: one example, or {"examples": […]}')
     if "examples" not in body:
@@ -44,10 +44,10 @@ def examples_of(body: Any, most: int, *, label: str = "never", content: str = "a
     if not isinstance(given, list):
         raise RequestError('"examples" must be a list')
     if not given:
-        raise RequestError('"examples" is empty: give at least one', code="empty")
+        raise RequestError('"examples" is empty: send at least one', code="empty")
     if len(given) > most:
         raise RequestError(
-            "the request has {given:,} examples, and at most {most:,} are taken at a time: send several requests",
+            "the request has {given:,} examples; the limit is {most:,}: send several requests",
             status=413,
             code="too_many",
             given=len(given),
@@ -58,7 +58,7 @@ def examples_of(body: Any, most: int, *, label: str = "never", content: str = "a
     for row, example in enumerate(examples):
         if example.id in seen:
             raise RequestError(
-                "example {row} has the same id {value!r} as another of the request", row=row, value=example.id
+                "example {row} has the same id {value!r} as another in the request", row=row, value=example.id
             )
         seen.add(example.id)
     return examples
@@ -70,7 +70,7 @@ def example_of(given: Any, row: int, label: str, content: str) -> Example:
     unknown = sorted(set(given) - FIELDS - OPTIONS)
     if unknown:
         near = get_close_matches(unknown[0], [*FIELDS, *OPTIONS], 1)
-        hint = f": is it {near[0]!r}?" if near else ""
+        hint = f": did you mean {near[0]!r}?" if near else ""
         raise RequestError("example {row} has an unknown field {value!r}{hint}", row=row, value=unknown[0], hint=hint)
     if label == "always" and given.get("label") is None:
         raise RequestError("example {row} has no label", row=row, code="no_label")
@@ -78,11 +78,11 @@ def example_of(given: Any, row: int, label: str, content: str) -> Example:
         raise RequestError("example {row} has a label, which is not used here: leave it out", row=row)
     wanted = given.get("label")
     if not isinstance(wanted, str | bool | int | None):
-        raise RequestError("the label of example {row} must be a string, a whole number or a truth value", row=row)
+        raise RequestError("the label of example {row} must be a string, a whole number or a boolean", row=row)
     if isinstance(wanted, str) and not wanted:
         raise RequestError("the label of example {row} is empty", row=row)
     if isinstance(wanted, int) and abs(wanted) >= MAX_INTEGER:
-        raise RequestError("the label of example {row} is too large a number", row=row)
+        raise RequestError("the label of example {row} is too large", row=row)
     new_class = given.get("new_class", False)
     if not isinstance(new_class, bool):
         raise RequestError('"new_class" of example {row} must be true or false', row=row)
@@ -93,7 +93,7 @@ def example_of(given: Any, row: int, label: str, content: str) -> Example:
     return Example(id_ or uuid.uuid4().hex, what, wanted, new_class, id_ is not None)
 
 
-OPTIONS = {"target", "against", "by", "most"}  # fields of whole requests, beside those of an example
+OPTIONS = {"target", "against", "by", "most"}  # fields of the request as a whole, besides those of an example
 
 
 def id_of(given: dict[str, Any], row: int) -> str | None:
@@ -111,12 +111,14 @@ def id_of(given: dict[str, Any], row: int) -> str | None:
 
 
 def content_of(given: dict[str, Any], row: int) -> dict[str, Any] | None:
-    """The content in the form in which it is kept: {"text": …}, {"row": …} or {"message": …}."""
+    """The content as it is stored: {"text": …}, {"row": …} or {"message": …}."""
     kinds = [kind for kind in KINDS if given.get(kind) is not None]
     if not kinds:
         return None
     if len(kinds) > 1:
-        raise RequestError("example {row} has both {one} and {other}: give one", row=row, one=kinds[0], other=kinds[1])
+        raise RequestError(
+            "example {row} has both {one} and {other}: send only one", row=row, one=kinds[0], other=kinds[1]
+        )
     kind, value = kinds[0], given[kinds[0]]
     if kind == "row":
         return {"row": checked_row(value, row)}
@@ -124,13 +126,15 @@ def content_of(given: dict[str, Any], row: int) -> dict[str, Any] | None:
         raise RequestError('"{kind}" of example {row} must be a string', row=row, kind=kind)
     if kind == "message_base64":
         try:
-            return {"message": base64.b64decode(value, validate=True).decode("latin-1")}  # which keeps every byte
+            return {"message": base64.b64decode(value, validate=True).decode("latin-1")}  # preserves every byte
         except binascii.Error:
             raise RequestError('"message_base64" of example {row} is not base64', row=row) from None
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise RequestError("example {row} has half of a surrogate pair, which is no character", row=row) from None
+        raise RequestError(
+            "example {row} contains half of a surrogate pair, which is not a character", row=row
+        ) from None
     return {kind: value}
 
 
@@ -141,7 +145,7 @@ def checked_row(value: Any, row: int) -> dict[str, Any] | list[Any]:
     for column, entry in value.items() if isinstance(value, dict) else enumerate(value):
         if not isinstance(entry, VALUES) or (isinstance(entry, int) and abs(entry) >= MAX_INTEGER):
             raise RequestError(
-                "column {column!r} of example {row} must be a string, a number, a truth value or null",
+                "column {column!r} of example {row} must be a string, a number, a boolean or null",
                 row=row,
                 column=column,
                 value=str(type(entry).__name__),
@@ -150,6 +154,6 @@ def checked_row(value: Any, row: int) -> dict[str, Any] | list[Any]:
 
 
 def of_message(raw: bytes, label: str | None, id_: str | None) -> dict[str, Any]:
-    """A request whose body is a raw message, as the same request in JSON."""
+    """A request with a raw message as its body, converted to JSON."""
     given: dict[str, Any] = {"message": raw.decode("latin-1")}
     return given | ({} if label is None else {"label": label}) | ({} if id_ is None else {"id": id_})

@@ -1,4 +1,4 @@
-"""Limits of what one caller may send: bytes, examples, requests."""
+"""Limits on what one caller may send: bytes, examples, requests."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ MAX_CALLERS = 10_000  # remembered at a time
 
 
 class RateLimit:
-    """So many units a second for each caller, and a burst of a few seconds' worth (token buckets)."""
+    """A number of units per second and caller, with a burst of a few seconds' worth (token buckets)."""
 
     def __init__(self, per_second: float, what: str, burst_seconds: float = 2.0) -> None:
         self.per_second, self.what, self.burst = per_second, what, max(1.0, per_second * burst_seconds)
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # caller → units left, and when
 
     def take(self, caller: str, units: int = 1) -> None:
-        """Take units; a RequestError if the caller has too few left. Used in the event loop only."""
+        """Take units; a RequestError if the caller has too few left. Used only in the event loop."""
         if self.per_second <= 0:
             return
         now = time.monotonic()
         left, then = self._left.pop(caller, (self.burst, now))
         left = min(self.burst, left + (now - then) * self.per_second)
-        allowed = left >= min(units, self.burst)  # more than a burst at a time is a debt, and then nothing for a while
+        allowed = left >= min(units, self.burst)  # more than a burst at once leaves a debt
         self._left[caller] = (left - units if allowed else left, now)
         if len(self._left) > MAX_CALLERS:
             self._left.popitem(last=False)
         if not allowed:
             raise RequestError(
-                "more than {most:g} {what} a second: wait, and send fewer",
+                "more than {most:g} {what} per second: send them more slowly",
                 status=429,
                 code="too_fast",
                 most=self.per_second,
@@ -60,12 +60,10 @@ async def body_of(request: Request, most: int, seconds: float) -> bytes:
         ) from None
     except ClientDisconnect:
         raise RequestError(
-            "the connection was closed before the request had arrived", status=400, code="closed"
+            "the connection was closed before the request was complete", status=400, code="closed"
         ) from None
     return b"".join(parts)
 
 
 def too_large(most: int) -> RequestError:
-    return RequestError(
-        "the request is larger than {most:,} bytes: send several smaller ones", status=413, code="too_large", most=most
-    )
+    return RequestError("the request is larger than {most:,} bytes: split it", status=413, code="too_large", most=most)

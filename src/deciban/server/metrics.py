@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in its text format."""
+"""Metrics in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Sample = tuple[str, dict[str, str], float]  # a name, labels, and a value
 
 HELP = {
     "deciban_requests_total": ("counter", "Requests by route and status."),
-    "deciban_request_seconds": ("histogram", "Seconds until the answer, by route."),
+    "deciban_request_seconds": ("histogram", "Seconds until the response, by route."),
     "deciban_examples_total": ("counter", "Examples classified, learned, corrected and forgotten."),
     "deciban_up": ("gauge", "1 if the store can be written."),
-    "deciban_waiting_changes": ("gauge", "Changes that wait to be written."),
+    "deciban_waiting_changes": ("gauge", "Changes waiting to be written."),
     "deciban_model_examples": ("gauge", "Weight of the examples that a model has learned, by class."),
-    "deciban_model_seq": ("gauge", "The last line of the log that a model contains."),
-    "deciban_model_changed_timestamp_seconds": ("gauge", "When a model last learned."),
-    "deciban_quality_accuracy": ("gauge", "Share of recent examples that were predicted before they were learned."),
+    "deciban_model_seq": ("gauge", "Number of the last log line that a model contains."),
+    "deciban_model_changed_timestamp_seconds": ("gauge", "Time when a model last learned."),
+    "deciban_quality_accuracy": ("gauge", "Accuracy on recent examples, each predicted before it was learned."),
     "deciban_quality_log_loss": ("gauge", "Mean log loss of these predictions."),
-    "deciban_quality_calibration_error": ("gauge", "Mean distance between their probability and frequency."),
-    "deciban_alarm": ("gauge", "1 while an alarm of a model is raised, by its code."),
+    "deciban_quality_calibration_error": ("gauge", "Expected calibration error of these predictions."),
+    "deciban_alarm": ("gauge", "1 while an alarm of a model is active, by its code."),
 }
 
 
@@ -47,7 +47,7 @@ class MetricsTable:
             buckets[-1] += seconds
 
     def text(self, gauges: Iterable[Sample]) -> str:
-        """Everything, and these gauges."""
+        """All metrics, and these gauges."""
         with self._lock:
             samples: list[Sample] = [(name, dict(labels), value) for (name, labels), value in self._counts.items()]
             seconds = {route: list(buckets) for route, buckets in self._seconds.items()}

@@ -1,7 +1,7 @@
-"""A model as it is served: a value. Learning gives another one, which takes its place as a whole.
+"""A model as it is served: an immutable value. Learning makes a new one, which replaces it as a whole.
 
-What is learned at a time is summed apart (`sums_of`), and added or subtracted as a sum. So sums can be kept in the
-store and sent to other servers, and a model after a crash is a snapshot plus the sums that came after it.
+New examples are summed separately (`sums_of`), and then added or subtracted. So sums can be kept in the store and sent
+to other servers, and after a crash a model is a snapshot plus the sums since.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from deciban.show import plain
 
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
 TABLE_FORMS = ("any", "table", "tree")  # readers of whole tables, which read a dict of columns
-COMPRESSION = 1  # sums are mostly zeros: more effort gains little
+COMPRESSION = 1  # sums are mostly zeros: higher levels gain little
 NO_EXACT_SUMS = ("GaussianMixture", "MixtureDiscriminant")
 MAX_EVIDENCE_ITEMS = 1000
 
@@ -33,7 +33,7 @@ Content = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What the model answers: a label, and the probability of every class."""
+    """A prediction: a label, and the probability of every class."""
 
     label: Any
     probabilities: Floats
@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def probability(self) -> float:
-        """The probability of the label; of an answer that is no class ("unsure"), of the likeliest class."""
+        """The probability of the label; if that is not a class ("unsure"), of the most probable class."""
         if self.label in self.classes:
             return float(self.probabilities[self.classes.index(self.label)])
         return float(self.probabilities.max())
@@ -55,7 +55,7 @@ class Answer:
 
     @property
     def margin(self) -> float:
-        """How much likelier the likeliest class is than the next: 0 if the model does not know."""
+        """The probability of the most probable class minus that of the second: 0 if they are equal."""
         if len(self.probabilities) < 2:
             return 1.0
         least, most = np.sort(self.probabilities)[-2:]
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServedModel:
-    """A model that answers and learns; `seq` is the last line of the log that it contains."""
+    """A model that predicts and learns; `seq` is the last log line that it contains."""
 
     estimator: Any
     scorer: Scorer
@@ -72,7 +72,7 @@ class ServedModel:
 
     @classmethod
     def of_bytes(cls, data: bytes, seq: int = 0) -> ServedModel:
-        """A model from the bytes of its file, which are checked as those of files are."""
+        """A model from the bytes of its file, with the same checks as for files."""
         from deciban.estimators.load import load
 
         estimator = load(io.BytesIO(data))
@@ -82,7 +82,7 @@ class ServedModel:
     def to_bytes(self) -> bytes:
         return file_of(self.estimator)
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ properties
 
     @property
     def kind(self) -> str:
@@ -94,7 +94,7 @@ class ServedModel:
 
     @property
     def counts(self) -> list[float]:
-        """How much was learned of each class."""
+        """The weight learned of each class."""
         return [float(weight) for weight in self.scorer.class_count_]
 
     @property
@@ -104,14 +104,14 @@ class ServedModel:
 
     @property
     def columns(self) -> dict[str, str | None]:
-        """The columns of a model of rows that are used, with their kinds where these are known."""
+        """The columns that a model of rows uses, with their kinds if these are known."""
         if self.kind == "Classifier":
             return {kind.name: kind.kind for kind in self.scorer.model.reader.used}
         return dict.fromkeys(self._names)
 
     @property
     def categories(self) -> dict[str, list[Any]]:
-        """The values of columns of categories, for forms."""
+        """The values of categorical columns, for forms."""
         if self.kind != "Classifier":
             return {}
         encoding = self.scorer.model.encoding
@@ -121,9 +121,9 @@ class ServedModel:
 
     @property
     def why_not_learning(self) -> str:
-        """Why it only answers; empty if it learns."""
+        """Why it only predicts; empty if it learns."""
         if self.kind in NO_EXACT_SUMS:
-            return f"a {self.kind} shares every row out among components, so it is no sum of examples"
+            return f"a {self.kind} divides every row among components, so it is not a sum of examples"
         return str(getattr(self.estimator.model_, "frozen", "") or "")
 
     @property
@@ -153,10 +153,10 @@ class ServedModel:
     # ------------------------------------------------------------------ reading
 
     def batches(self, contents: Sequence[Content]) -> list[tuple[list[int], Any]]:
-        """Examples as what the model reads, and their places.
+        """Examples converted to what the model reads, and their places.
 
-        A column is read as a whole, so that what a value means may depend on the others: only rows whose values have
-        the same types are read together, and so each is read as if it were alone.
+        A column is read as a whole, so the meaning of a value may depend on the others. Only rows with the same types
+        of values are read together, so that each is read as if it were alone.
         """
         if self.takes != "rows":
             return [(list(range(len(contents))), [self._text(content, i) for i, content in enumerate(contents)])]
@@ -169,7 +169,7 @@ class ServedModel:
     def _text(self, content: Content, row: int) -> str:
         if "row" in content:
             raise RequestError(
-                'example {row} is a row, and the model reads texts: send {"text": …}', row=row, code="kind"
+                'example {row} is a row, but the model reads texts: send {"text": …}', row=row, code="kind"
             )
         if "text" in content or self.takes == "mail":
             return str(content.get("text", content.get("message")))
@@ -178,7 +178,7 @@ class ServedModel:
         return mail.read(content["message"]).text
 
     def _row(self, content: Content, row: int) -> list[Any]:
-        """The values of a row in the order of the columns; None where one is missing."""
+        """The values of a row in the order of the columns; None if one is missing."""
         names = self._names
         given = content.get("row")
         if given is None:
@@ -189,7 +189,7 @@ class ServedModel:
         if isinstance(given, list):
             if len(given) != len(names):
                 raise RequestError(
-                    "example {row} has {value} values, and the model has {columns} columns",
+                    "example {row} has {value} values, but the model has {columns} columns",
                     row=row,
                     value=len(given),
                     columns=len(names),
@@ -205,12 +205,12 @@ class ServedModel:
         return self._checked([given.get(name) for name in names], row)
 
     def _checked(self, values: list[Any], row: int) -> list[Any]:
-        """The values, which must be numbers where the model reads a matrix."""
+        """The values, which must be numbers if the model reads a matrix."""
         if self.scorer.reader.form == "matrix":
             for name, value in zip(self._names, values, strict=True):
                 if isinstance(value, str):
                     raise RequestError(
-                        "column {column!r} of example {row} must be a number, and {value!r} is none",
+                        "column {column!r} of example {row} must be a number, but is {value!r}",
                         row=row,
                         column=name,
                         value=value,
@@ -233,7 +233,7 @@ class ServedModel:
         return pa.table({name: pa.array(matrix[:, j].tolist()) for j, name in enumerate(self._names)})
 
     def label_of(self, label: Any, new_class: bool, row: int = 0) -> Any:
-        """A label as the model has it: "3" is the class 3 if there is one. Another one is refused, unless it is new."""
+        """A label in the model's type: "3" is the class 3 if there is one. Unknown labels are refused, unless new."""
         classes = self.classes
         for known in classes:
             if known == label and isinstance(known, bool) == isinstance(label, bool):
@@ -251,7 +251,7 @@ class ServedModel:
             )
         if classes and isinstance(classes[0], str) != isinstance(label, str):
             raise RequestError(
-                "{value!r} of example {row} is of another type than the classes, as {known!r} is",
+                "{value!r} of example {row} has another type than the classes, such as {known!r}",
                 row=row,
                 value=label,
                 known=classes[0],
@@ -259,7 +259,7 @@ class ServedModel:
             )
         return label
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ prediction
 
     def answers(self, contents: Sequence[Content]) -> list[Answer]:
         """The answers to examples."""
@@ -280,7 +280,7 @@ class ServedModel:
         return self.scorer.explain(X, target, against, by).to_dict()  # type: ignore[union-attr]  # of one row
 
     def log_densities(self, contents: Sequence[Content]) -> list[float | None]:
-        """log p(x) of examples; None where the model has none."""
+        """log p(x) of examples; None if the model has no density."""
         out: list[float | None] = [None] * len(contents)
         try:
             for places, X in self.batches(contents):
@@ -298,7 +298,7 @@ class ServedModel:
     # ------------------------------------------------------------------ learning
 
     def sums_of(self, contents: Sequence[Content], labels: Sequence[Any]) -> Any:
-        """The sums of examples alone, under the same choices; an error for one that the model cannot take."""
+        """The sums of only these examples, under the same choices; an error for one that the model cannot learn."""
         total = self.estimator.empty()
         for places, X in self.batches(contents):
             with in_places(places):
@@ -306,8 +306,8 @@ class ServedModel:
                 part.partial_fit(X, [labels[i] for i in places])
                 if part.n_incomplete_:
                     raise RequestError(
-                        "an example has missing values in columns that the model relates to each other, so it is no "
-                        "exact sum: fill them in",
+                        "an example has missing values in columns that the model relates to each other, so it cannot "
+                        "be added exactly: fill them in",
                         code="incomplete",
                     )
                 total = part if len(places) == len(contents) else total + part
@@ -329,7 +329,7 @@ class ServedModel:
         )
 
     def warm(self, content: Content | None) -> None:
-        """Derive what answers need of the sums now, so that no request waits for it."""
+        """Compute what predictions need now, so that no request waits for it."""
         if content is not None and self.classes:
             self.answers([content])
 
@@ -353,7 +353,7 @@ def unpacked(data: bytes) -> Any:
 
 @contextmanager
 def in_places(places: list[int]) -> Iterator[None]:
-    """Inside, errors name examples by their places in the request."""
+    """Errors inside name examples by their place in the request."""
     try:
         yield
     except LocatedError as error:

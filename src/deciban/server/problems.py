@@ -1,4 +1,4 @@
-"""What can go wrong with a request, as an HTTP status and a JSON document."""
+"""Errors about a request, as an HTTP status and a JSON document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RequestError(DecibanError):
 
 
 def problem_of(error: Exception) -> RequestError | None:
-    """An error about the input as a problem; None for a fault of ours."""
+    """An error about the input as a problem; None for an internal error."""
     if isinstance(error, RequestError):
         return error
     status, code = 422, "invalid"
@@ -46,13 +46,13 @@ def problem_of(error: Exception) -> RequestError | None:
         located = {"row": error.row, "column": error.column}
         value = {} if error.value is None else {"value": error.value}
         return RequestError("{text}", status=status, code=code, text=str(error), **located, **value)
-    if isinstance(error, ValueError | TypeError):  # scikit-learn's way to speak of rows
+    if isinstance(error, ValueError | TypeError):  # how scikit-learn reports problems with rows
         return RequestError("{text}", status=status, code=code, text=str(error))
     return None
 
 
 def document(problem: RequestError) -> dict[str, Any]:
-    """What is answered: where the problem is, if that is known."""
+    """The body of the response: where the problem is, if known."""
     error: dict[str, Any] = {"code": problem.code, "message": str(problem)}
     for name in ("row", "column"):
         if (field := getattr(problem, name)) is not None:

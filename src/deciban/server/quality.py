@@ -1,6 +1,6 @@
-"""How good the model is over time: every example is predicted before it is learned.
+"""The model's quality over time: every example is predicted before it is learned.
 
-The outcomes are a window of the latest; alarms compare the recent part of it with the part before.
+Outcomes are kept in a window; alarms compare its recent part with the part before.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from deciban.server.model import Answer
 from deciban.server.store.base import Outcome
 
 MIN_P = 1e-15  # so that one confident mistake leaves the log loss finite, as scikit-learn does
-RECENT = 200  # outcomes, and predictions, that alarms call recent
+RECENT = 200  # outcomes, and predictions, that count as recent
 MIN_BEFORE = 200  # outcomes before those, to compare with
 Z_ALARM = 3.0  # standard errors: about one false alarm in a thousand
-MIN_SHARE_MOVED = 0.1  # of the predictions, to another class than the prior has it
+MIN_SHARE_MOVED = 0.1  # of the predictions, compared with the class prior
 BINS = 10
 MAX_POINTS = 50  # of a curve
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something that became worse: what, a sentence, and the figures before and now."""
+    """Something that became worse: its code, a sentence, and the figures before and now."""
 
     code: str
     message: str
@@ -43,7 +43,7 @@ class Alarm:
 
 
 class Quality:
-    """A window of outcomes, and one of the probabilities of answers. Writers and readers are different threads."""
+    """A window of outcomes, and one of predicted probabilities. Written and read by different threads."""
 
     def __init__(self, outcomes: Iterable[Outcome], most: int) -> None:
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ class Quality:
             self.total += len(outcomes)
 
     def answered(self, answers: Sequence[Answer]) -> None:
-        """Note probabilities of answers, labelled or not, to see class shares move."""
+        """Record predicted probabilities, labelled or not, to detect changes in class shares."""
         with self._lock:
             if self._proba and len(self._proba[-1]) != len(answers[-1].probabilities):
                 self._proba.clear()  # there is a new class
@@ -72,7 +72,7 @@ class Quality:
             return list(self._outcomes)
 
     def to_dict(self, prior: Floats, classes: Sequence[Any]) -> dict[str, Any]:
-        """Everything: figures of the whole window and of its recent part, by class, over time, and alarms."""
+        """All figures: of the whole window and its recent part, by class, over time, and alarms."""
         outcomes = self.window()
         return {
             "examples": len(outcomes),
@@ -119,7 +119,7 @@ def losses(outcomes: Sequence[Outcome]) -> Floats:
 
 
 def by_class(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
-    """Figures of each class: of its examples how many were recognised, and of the answers how many were right."""
+    """Recall and precision of each class."""
     out = {}
     for label in sorted({one.label for one in outcomes}):
         own = [one for one in outcomes if one.label == label]
@@ -135,7 +135,7 @@ def by_class(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
 
 
 def calibration(outcomes: Sequence[Outcome]) -> list[dict[str, float | int]]:
-    """By how sure answers were: how many, how sure on average, and how many were right."""
+    """Calibration by bins of probability: how many predictions, their mean probability, how many were correct."""
     if not outcomes:
         return []
     p, hit = np.array([one.p_answer for one in outcomes]), hits(outcomes)
@@ -173,28 +173,35 @@ def outcome_alarms(outcomes: Sequence[Outcome]) -> list[Alarm]:
     out = []
     old, new = hits(before), hits(now)
     if z_of(new, old) < -Z_ALARM:
-        message = f"accuracy fell from {old.mean():.1%} to {new.mean():.1%} of the last {RECENT} examples"
+        message = f"accuracy fell from {percent(old.mean())} to {percent(new.mean())} over the last {RECENT} examples"
         out.append(Alarm("accuracy", message, float(old.mean()), float(new.mean())))
     old, new = losses(before), losses(now)
     if z_of(new, old) > Z_ALARM:
         message = f"log loss rose from {old.mean():.3f} to {new.mean():.3f} over the last {RECENT} examples"
         out.append(Alarm("log_loss", message, float(old.mean()), float(new.mean())))
     sure, new = np.array([one.p_answer for one in now]), hits(now)
-    spread = math.sqrt(float((sure * (1.0 - sure)).sum()) + 1.0)  # and one, for answers that claim certainty
+    spread = math.sqrt(float((sure * (1.0 - sure)).sum()) + 1.0)  # plus one, for predictions with probability 1
     if float((sure - new).sum()) / spread > Z_ALARM:
-        message = f"answers claim {sure.mean():.1%} on average, and {new.mean():.1%} of the last {RECENT} were right"
+        message = (
+            f"predictions are overconfident: their mean probability is {percent(sure.mean())}, but "
+            f"{percent(new.mean())} of the last {RECENT} were correct"
+        )
         out.append(Alarm("overconfident", message, float(sure.mean()), float(new.mean())))
     densities = [[one.log_density for one in part if one.log_density is not None] for part in (before, now)]
     if min(map(len, densities)) >= MIN_BEFORE // 2:
         old, new = np.array(densities[0]), np.array(densities[1])
         if z_of(new, old) < -Z_ALARM:
-            message = f"new examples are less like what was learned: mean log p(x) fell from {old.mean():.2f} to "
+            message = f"new examples are less similar to what was learned: mean log p(x) fell from {old.mean():.2f} to "
             out.append(Alarm("drift", f"{message}{new.mean():.2f}", float(old.mean()), float(new.mean())))
     return out
 
 
+def percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"
+
+
 def z_of(new: Floats, old: Floats) -> float:
-    """The difference of two means in standard errors; a pseudo-outcome each way where all are the same."""
+    """The difference of two means in standard errors; with one pseudo-outcome each way if all are equal."""
     variance = (spread(new) / len(new)) + (spread(old) / len(old))
     return float((new.mean() - old.mean()) / math.sqrt(variance))
 
@@ -204,7 +211,7 @@ def spread(values: Floats) -> float:
 
 
 def share_alarms(proba: Array, prior: Floats, classes: Sequence[Any]) -> list[Alarm]:
-    """Whether the classes of what is asked have other shares than those learned (by EM over the posteriors)."""
+    """Whether the class shares of requests differ from those learned (by EM over the posteriors)."""
     adapted, _ = bayes.adapt_prior(proba, prior)
     moved = 0.5 * float(np.abs(adapted - prior).sum())
     noise = Z_ALARM * math.sqrt(float((prior * (1.0 - prior)).max()) / len(proba))
@@ -212,7 +219,7 @@ def share_alarms(proba: Array, prior: Floats, classes: Sequence[Any]) -> list[Al
         return []
     most = int(np.argmax(np.abs(adapted - prior)))
     message = (
-        f"class {classes[most]} is {adapted[most]:.1%} of the last {len(proba)} requests, and {prior[most]:.1%} of "
-        "what was learned: adapt_prior, or learn examples of today"
+        f"class {classes[most]} makes up {percent(adapted[most])} of the last {len(proba)} requests, but "
+        f"{percent(prior[most])} of the learned examples: call adapt_prior, or learn recent examples"
     )
     return [Alarm("class_shares", message, float(prior[most]), float(adapted[most]))]

@@ -1,4 +1,4 @@
-"""Recent decisions, in memory only: a bounded number of the latest, for a person to look at and to label."""
+"""Recent decisions, only in memory: a bounded number of the latest, for people to review and label."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 from deciban.server.model import Answer, Content
 
 MAX_CHARACTERS_SHOWN = 2000  # of a text, in a list
-MAX_CHARACTERS_KEPT = 50_000  # longer ones are not kept: teaching them needs them again
+MAX_CHARACTERS_KEPT = 50_000  # longer ones are not kept: to learn them, they must be sent again
 
 ORDERS = ("newest", "unsure")
 
 
 @dataclass(slots=True, eq=False)
 class Decision:
-    """An answer that was given: the label that was taught since is None as long as there is none."""
+    """A prediction that was returned, and the label that was given since, or None."""
 
     id: str
     time: float
@@ -43,7 +43,7 @@ class Decision:
 
 
 class RecentDecisions:
-    """The latest decisions by id. Writers and readers are different threads."""
+    """The latest decisions by id. Written and read by different threads."""
 
     def __init__(self, most: int, keep_content: bool) -> None:
         self.most, self.keep_content = most, keep_content
@@ -76,26 +76,26 @@ class RecentDecisions:
                 self._decisions.popitem(last=False)
 
     def content(self, id_: str) -> Content | None:
-        """What was classified under an id, so that a person can teach it without sending it again."""
+        """The content classified under an id, so that it can be learned without sending it again."""
         with self._lock:
             decision = self._decisions.get(id_)
             return None if decision is None else decision.content
 
     def taught(self, id_: str, label: Any) -> None:
-        """Note the label that was taught; None after it was forgotten."""
+        """Record the label that was learned; None after it was forgotten."""
         with self._lock:
             if id_ in self._decisions:
                 self._decisions[id_].taught = label
 
     def remove(self, id_: str) -> None:
-        """A forgotten example is not shown either."""
+        """Remove a forgotten example."""
         with self._lock:
             self._decisions.pop(id_, None)
 
     def list(
         self, most: int, order: str = "newest", label: str | None = None, untaught: bool = False
     ) -> list[dict[str, Any]]:
-        """Decisions, the newest first or the least sure first; with a label, or those that nobody has labelled."""
+        """Decisions, the newest first or the least sure first; with a label, or those without one."""
         with self._lock:
             decisions = list(reversed(self._decisions.values()))
         chosen = [
@@ -112,10 +112,10 @@ class RecentDecisions:
 
 
 def size(content: Content) -> int:
-    """How many characters it has, about."""
+    """Its approximate number of characters."""
     return sum(len(value) if isinstance(value, str) else len(str(value)) for value in content.values())
 
 
 def shortened(content: Content) -> Content:
-    """Content that is not larger than a person looks at."""
+    """Content, cut to a length that a person would read."""
     return {kind: value[:MAX_CHARACTERS_SHOWN] if isinstance(value, str) else value for kind, value in content.items()}

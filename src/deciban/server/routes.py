@@ -1,4 +1,4 @@
-"""The routes, as data: method, path, scope and what answers."""
+"""The routes, as data: method, path, scope and handler."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ MAIL = "message/rfc822"
 JSON = "application/json"
 MODEL_FILE = "application/octet-stream"
 MAX_LISTED = 1000
-UPLOADS = ("contained", "learn")  # whether an uploaded model has learned the store's examples, or is to
+UPLOADS = ("contained", "learn")  # whether an uploaded model already contains the store's examples, or must learn them
 MAX_MODEL_FILE = 1 << 30  # bytes, of an upload
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Exchange:
-    """A request with the service, and who sends it."""
+    """A request, with the service and the caller."""
 
     def __init__(self, request: Request, service: Service, caller: Caller, rates: Rates) -> None:
         self.request, self.service, self.caller, self.rates = request, service, caller, rates
@@ -41,13 +41,13 @@ class Exchange:
         return self.service.live(self.request.path_params["model"])
 
     def number(self, name: str, default: int, most: int = MAX_LISTED, least: int = 0) -> int:
-        """A whole number of the query."""
+        """A whole number from the query."""
         given = self.request.query_params.get(name)
         if given is None:
             return default
         if not re.fullmatch(r"-?\d{1,18}", given) or not least <= int(given) <= most:
             raise RequestError(
-                "{name} must be a whole number from {least} to {most}, and is {value!r}",
+                "{name} is {value!r}: it must be a whole number from {least} to {most}",
                 name=name,
                 least=least,
                 most=most,
@@ -56,7 +56,7 @@ class Exchange:
         return int(given)
 
     async def body(self) -> dict[str, Any]:
-        """The request as JSON; a raw message is taken as {"message": …}, with id and label from the query."""
+        """The request as JSON; a raw message becomes {"message": …}, with id and label from the query."""
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (JSON, MAIL):
             raise RequestError(
@@ -83,7 +83,11 @@ def parsed_json(raw: bytes) -> dict[str, Any]:
     try:
         body = json.loads(raw, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, json.JSONDecodeError | RequestError) else "it is not UTF-8, or too deep"
+        why = (
+            str(error)
+            if isinstance(error, json.JSONDecodeError | RequestError)
+            else "it is not UTF-8, or nested too deeply"
+        )
         raise RequestError("the request is not JSON: {why}", status=400, code="not_json", why=why) from None
     if not isinstance(body, dict):
         raise RequestError('the request must be a JSON object: one example, or {"examples": […]}')
@@ -91,12 +95,12 @@ def parsed_json(raw: bytes) -> dict[str, Any]:
 
 
 def no_constant(name: str) -> None:
-    raise RequestError("{value} is no number in JSON: use null for what is missing", value=name)
+    raise RequestError("{value} is not a number in JSON: send null for a missing value", value=name)
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How fast each caller may be."""
+    """Rate limits for each caller."""
 
     requests: RateLimit
     examples: RateLimit
@@ -107,7 +111,7 @@ Handler = Callable[[Exchange], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True)
 class ApiRoute:
-    """A route: `scope` is what a token needs, None for anybody."""
+    """A route: `scope` is what a token needs, None for everyone."""
 
     method: str
     path: str
@@ -163,7 +167,7 @@ async def explain(exchange: Exchange) -> Response:
 
 
 def explained(evidence: dict[str, Any], most: int) -> dict[str, Any]:
-    """An explanation whose items beyond `most` are one; infinities are strings, as JSON has none."""
+    """An explanation with the items beyond `most` summed into one; infinities are strings, as JSON has none."""
     items = evidence["evidence"]
     rest = sum(item["decibans"] for item in items[most:])
     shown = [
@@ -209,7 +213,7 @@ async def changed(exchange: Exchange, kind: str, label: str) -> Response:
     examples, _ = await exchange.examples(label=label, content="maybe")
     exchange.rates.examples.take(exchange.caller.name, len(examples))
     done = service.change(live, kind, examples, exchange.caller.name)
-    results = await service.in_time(done, ", and may be written yet: send it again with the same ids")
+    results = await service.in_time(done, ", and may still be written: send it again with the same ids")
     return JSONResponse({"model": live.name, "version": live.current.seq, "results": results})
 
 
@@ -238,7 +242,7 @@ async def evidence(exchange: Exchange) -> Response:
     """The strongest evidence for each class."""
     live, most = exchange.live, exchange.number("most", 20, least=1)
     table = await exchange.service.in_thread(live.current.evidence, most)
-    names = ["decibans" if name == "dB" else name for name in table]  # class, item, and rows where they are known
+    names = ["decibans" if name == "dB" else name for name in table]  # class, item, and rows if known
     items = [dict(zip(names, row, strict=True)) for row in zip(*table.values(), strict=True)]
     return JSONResponse(finite({"model": live.name, "version": live.current.seq, "evidence": items}))
 
@@ -257,7 +261,7 @@ async def example(exchange: Exchange) -> Response:
     live, id_, service = exchange.live, exchange.request.path_params["id"], exchange.service
     stored = await service.in_thread(service.store.example, live.name, id_)
     if stored is None:
-        raise RequestError("no example with the id {value!r} is learned", status=404, code="unknown_id", value=id_)
+        raise RequestError("no example with the id {value!r} was learned", status=404, code="unknown_id", value=id_)
     out = {
         "id": id_,
         "label": json.loads(stored.label),
@@ -307,13 +311,13 @@ async def me(exchange: Exchange) -> Response:
 
 
 async def healthz(exchange: Exchange) -> Response:
-    """Whether the process works at all."""
+    """Whether the process is running."""
     del exchange
     return JSONResponse({"status": "ok"})
 
 
 async def readyz(exchange: Exchange) -> Response:
-    """Whether requests would be answered: models are loaded, and the store can be written."""
+    """Whether the server is ready: models are loaded, and the store can be written."""
     service = exchange.service
     well = service.ready and service.writer.alive and service.writer.healthy
     if well:
@@ -339,30 +343,30 @@ async def openapi(exchange: Exchange) -> Response:
 
 ROUTES = (
     ApiRoute("POST", "/v1/models/{model}/predict", "read", predict, "Classify examples"),
-    ApiRoute("POST", "/v1/models/{model}/explain", "read", explain, "Explain answers, in decibans"),
+    ApiRoute("POST", "/v1/models/{model}/explain", "read", explain, "Explain predictions, in decibans"),
     ApiRoute("POST", "/v1/models/{model}/evaluate", "read", evaluate, "Evaluate the model on labelled examples"),
     ApiRoute("POST", "/v1/models/{model}/learn", "teach", learn, "Learn labelled examples"),
     ApiRoute("POST", "/v1/models/{model}/correct", "teach", correct, "Change the labels of examples"),
     ApiRoute("POST", "/v1/models/{model}/forget", "teach", forget, "Forget examples"),
     ApiRoute("GET", "/v1/models", "read", models, "List the models"),
     ApiRoute("GET", "/v1/models/{model}", "read", model, "Describe a model"),
-    ApiRoute("GET", "/v1/models/{model}/quality", "read", quality, "How good the model is over time, and alarms"),
+    ApiRoute("GET", "/v1/models/{model}/quality", "read", quality, "Quality over time, and alarms"),
     ApiRoute("GET", "/v1/models/{model}/evidence", "read", evidence, "The strongest evidence for each class"),
-    ApiRoute("GET", "/v1/models/{model}/recent", "teach", recent, "Recent decisions, for a person to label"),
-    ApiRoute("GET", "/v1/models/{model}/examples/{id:path}", "teach", example, "An example that was learned"),
+    ApiRoute("GET", "/v1/models/{model}/recent", "teach", recent, "Recent decisions, to be labelled"),
+    ApiRoute("GET", "/v1/models/{model}/examples/{id:path}", "teach", example, "A learned example"),
     ApiRoute("GET", "/v1/models/{model}/log", "admin", log, "The audit log"),
     ApiRoute("GET", "/v1/models/{model}/file", "admin", export, "The model file"),
-    ApiRoute("PUT", "/v1/models/{model}/file", "admin", upload, "Replace the model by a model file"),
-    ApiRoute("GET", "/v1/me", "read", me, "Whose token this is"),
-    ApiRoute("GET", "/healthz", None, healthz, "Whether the process works"),
-    ApiRoute("GET", "/readyz", None, readyz, "Whether requests would be answered"),
-    ApiRoute("GET", "/metrics", "read", metrics, "Figures for Prometheus"),
-    ApiRoute("GET", "/openapi.json", None, openapi, "This description"),
+    ApiRoute("PUT", "/v1/models/{model}/file", "admin", upload, "Replace the model with a model file"),
+    ApiRoute("GET", "/v1/me", "read", me, "Describe the token"),
+    ApiRoute("GET", "/healthz", None, healthz, "Liveness check"),
+    ApiRoute("GET", "/readyz", None, readyz, "Readiness check"),
+    ApiRoute("GET", "/metrics", "read", metrics, "Metrics for Prometheus"),
+    ApiRoute("GET", "/openapi.json", None, openapi, "This OpenAPI document"),
 )
 
 
 async def caller_of(request: Request, service: Service) -> Caller:
-    """Who sends a request: the token's name, or everybody where tokens are not required."""
+    """The caller: the token's name, or everyone if tokens are not required."""
     if not service.settings.auth:
         return EVERYTHING
     kind, _, secret = request.headers.get("authorization", "").partition(" ")

@@ -1,4 +1,4 @@
-"""Start a server and run it until a signal ends it."""
+"""Start a server and run it until a signal stops it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from deciban.errors import DecibanError
 from deciban.server.config import ServerSettings
 
 LEVELS = ("debug", "info", "warning", "error")
-END_SECONDS = 30  # for requests under way, after SIGTERM
+END_SECONDS = 30  # for requests in progress, after SIGTERM
 
 
 def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable[[str], None] = print) -> None:
-    """Serve until SIGTERM or SIGINT; requests that were accepted are finished first."""
+    """Serve until SIGTERM or SIGINT; accepted requests are finished first."""
     try:
         import uvicorn
 
@@ -36,10 +36,10 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
-    warnings.simplefilter("ignore")  # a warning may quote what somebody wrote; errors are answered to who sent it
+    warnings.simplefilter("ignore")  # a warning may quote content; errors go only to the sender
     service = Service(settings, rebuild=rebuild)
     if settings.auth and not service.store.tokens():
-        announce("there is no token yet: make one with `deciban token create NAME --scope teach`")
+        announce("there is no token yet: create one with `deciban token create NAME --scope teach`")
     where = settings.socket or f"{'https' if settings.tls_key else 'http'}://{bracketed(settings.host)}:{settings.port}"
     announce(f"serving {', '.join(settings.models)} at {where}")
     config = uvicorn.Config(
@@ -49,7 +49,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         uds=settings.socket,
         ssl_certfile=settings.tls_certificate,
         ssl_keyfile=settings.tls_key,
-        access_log=False,  # ours has neither ids nor content
+        access_log=False,  # our own log has neither ids nor content
         log_config=None,
         server_header=False,
         date_header=False,
@@ -59,14 +59,16 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     )
     if settings.socket is not None and os.path.exists(settings.socket):
         if not stat.S_ISSOCK(os.stat(settings.socket).st_mode):
-            raise DecibanError("{file!r} is in the way of the socket, and is none", file=settings.socket)
-        os.unlink(settings.socket)  # of a server that was killed
+            raise DecibanError(
+                "{file!r} exists and is not a socket: remove it, or choose another path", file=settings.socket
+            )
+        os.unlink(settings.socket)  # left by a server that was killed
     server = uvicorn.Server(config)
     for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, lambda *_: None)  # uvicorn ends in good order, and then raises it again
+        signal.signal(one, lambda *_: None)  # uvicorn shuts down, and then raises it again
     server.run()
     if not server.started:
-        raise DecibanError("the server could not listen at {where}: the line above says why", where=where)
+        raise DecibanError("the server could not listen at {where}: see the line above", where=where)
 
 
 def bracketed(host: str) -> str:

@@ -1,4 +1,4 @@
-"""What the server does, without HTTP: models from files and the store, changes, answers, retention, figures."""
+"""The server without HTTP: models from files and the store, changes, predictions, retention, metrics."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ Result = TypeVar("Result")
 
 
 class Service:
-    """Models that answer, and one writer that changes them. `start` and `stop` frame its life."""
+    """Models that predict, and one writer that changes them. Call `start` first and `stop` last."""
 
     def __init__(self, settings: ServerSettings, store: Store | None = None, *, rebuild: bool = False) -> None:
         if not settings.models:
             raise DecibanError("give at least one model file to serve")
         self.settings, self.metrics, self.started = settings, MetricsTable(), time.time()
         self.store = open_store(settings.store) if store is None else store
-        warnings.filterwarnings("error", category=DataWarning)  # a value that cannot be read is the sender's to mend
+        warnings.filterwarnings("error", category=DataWarning)  # the sender must correct a value that cannot be read
         try:
             self.store.hold()
             self.keeper = self._keeper()
@@ -74,17 +74,17 @@ class Service:
         self._retention = threading.Thread(target=self._retain, name="deciban-retention", daemon=True)
         self.ready = False
 
-    # ------------------------------------------------------------------ life
+    # ------------------------------------------------------------------ start and stop
 
     def start(self) -> None:
-        self._held.enter_context(own_threads())  # threads of BLAS would compete with those that answer
+        self._held.enter_context(own_threads())  # BLAS threads would compete with ours
         self.writer.start()
         if self.settings.keep_examples or self.settings.keep_days:
             self._retention.start()
         self.ready = True
 
     def stop(self) -> None:
-        """Finish what was accepted, keep snapshots, and close the store."""
+        """Finish accepted requests, save snapshots, and close the store."""
         self.ready = False
         self._ending.set()
         if self._retention.is_alive():
@@ -95,7 +95,7 @@ class Service:
         self._held.close()
 
     def _keeper(self) -> ContentKeeper:
-        """How content is kept, which is the operator's choice, and is written down in the audit log."""
+        """How content is stored: the operator chooses, and the audit log records it."""
         form = self.settings.content
         with self.store.transaction():
             secret = self.store.setting("secret")
@@ -107,7 +107,7 @@ class Service:
         return keeper
 
     def _open(self, name: str, path: str, rebuild: bool) -> LiveModel:
-        """A model as the store has it, or as its file has it if the store does not know it yet."""
+        """A model from the store, or from its file if the store does not have it yet."""
         with open(path, "rb") as file:
             data = file.read()
         digest = hashlib.sha256(data).hexdigest()
@@ -120,8 +120,8 @@ class Service:
                 model = caught_up(ServedModel.of_bytes(known[1], known[0]), name, self.store)
                 if self.store.setting(f"file:{name}") != digest:
                     log.warning(
-                        "%s has changed since the store began with it: the store's model is served; --rebuild begins "
-                        "with the file, and learns all examples of the store again",
+                        "%s has changed since the store was created: the store's model is served; pass --rebuild to "
+                        "start from the file and learn the store's examples again",
                         path,
                     )
         quality = Quality(self.store.outcomes(name, self.settings.quality_window), self.settings.quality_window)
@@ -130,7 +130,7 @@ class Service:
         return live
 
     def _begin(self, name: str, data: bytes, rebuild: bool) -> ServedModel:
-        """The model of a file, with all examples of the store learned again; a first snapshot."""
+        """The model from a file, with all examples of the store learned again; saves a first snapshot."""
         model = ServedModel.of_bytes(data)
         count = 0
         for contents, labels in self._stored_pairs(name):
@@ -148,7 +148,7 @@ class Service:
             after = batch[-1].seq
 
     def _retain(self) -> None:
-        """Forget the oldest examples beyond what is to be kept."""
+        """Forget the oldest examples beyond the retention limits."""
         while not self._ending.is_set():
             for name in self.models:
                 try:
@@ -185,7 +185,7 @@ class Service:
         return self.models[name]
 
     def describe(self, live: LiveModel) -> dict[str, Any]:
-        """What a model is and has learned. Asks the store."""
+        """What a model is and has learned. Reads the store."""
         model = live.current
         return {
             "name": live.name,
@@ -220,11 +220,11 @@ class Service:
         return model, answers
 
     async def in_thread(self, work: Any, *given: Any) -> Any:
-        """Something that takes long, off the event loop."""
+        """Run something slow outside the event loop."""
         return await self.in_time(asyncio.get_running_loop().run_in_executor(self.pool, work, *given))
 
     async def in_time(self, work: Awaitable[Result], advice: str = ": try again, with fewer examples") -> Result:
-        """Something that must not take longer than requests may."""
+        """The same, within the time limit of requests."""
         try:
             return await asyncio.wait_for(work, self.settings.timeout)
         except TimeoutError:
@@ -237,7 +237,7 @@ class Service:
             ) from None
 
     def evaluate(self, live: LiveModel, examples: Sequence[Example]) -> dict[str, Any]:
-        """How good the model is on labelled examples, without learning them."""
+        """Evaluate the model on labelled examples, without learning them."""
         model = live.current
         pairs: list[Pair] = [
             (example.content or {}, model.label_of(example.label, True, row)) for row, example in enumerate(examples)
@@ -254,7 +254,7 @@ class Service:
     # ------------------------------------------------------------------ changes
 
     async def change(self, live: LiveModel, kind: str, examples: Sequence[Example], actor: str) -> list[dict[str, Any]]:
-        """Learn, correct or forget: what is given back is in the store, and in the model."""
+        """Learn, correct or forget: when this returns, the change is in the store and in the model."""
         recent = [replace(one, recent=live.recent.content(one.id)) if one.given_id else one for one in examples]
         change = Change(live.name, kind, recent, actor)
         self.writer.submit(change)
@@ -264,16 +264,16 @@ class Service:
         return done
 
     async def upload(self, live: LiveModel, data: bytes, actor: str, examples: str | None) -> None:
-        """Put another model file in a model's place; it must read the same kind of examples.
+        """Replace a model with a model file, which must read the same kind of examples.
 
-        `examples` says whether the file has learned those of the store ("contained"), or is to ("learn").
+        `examples` is "contained" if the file has learned those of the store, or "learn" if it must learn them.
         """
 
         def work() -> None:
             model = ServedModel.of_bytes(data)
             if model.takes != live.current.takes:
                 raise RequestError(
-                    "the file is a model of {new}, and {name} is one of {old}",
+                    "the file is a model of {new}, but {name} is one of {old}",
                     code="bad_model_file",
                     new=model.takes,
                     name=live.name,
@@ -281,7 +281,7 @@ class Service:
                 )
             if examples is None and self.store.count(live.name):
                 raise RequestError(
-                    "the store has examples of {name}: add ?examples=contained if the file has learned them, and "
+                    "the store has examples of {name}: add ?examples=contained if the file has learned them, or "
                     "?examples=learn if it has not",
                     code="examples",
                     name=live.name,
@@ -293,7 +293,7 @@ class Service:
     # ------------------------------------------------------------------ health
 
     def gauges(self) -> Iterator[Sample]:
-        """Figures of the present, for Prometheus."""
+        """Current values, for Prometheus."""
         yield "deciban_up", {}, float(self.writer.healthy)
         yield "deciban_waiting_changes", {}, float(self.writer.waiting)
         for name, live in self.models.items():

@@ -1,4 +1,4 @@
-"""Tokens: who may read, teach and administer. The store has their hashes only."""
+"""Tokens: who may read, teach and administer. The store keeps only their hashes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from deciban.server.problems import RequestError
 from deciban.server.store.base import Store, StoredToken
 
 SCOPES = ("read", "teach", "admin")  # each includes those before it
-PREFIX = "deciban_"  # so that tools that look for leaked secrets recognise one
+PREFIX = "deciban_"  # so that secret scanners recognise one
 TOKEN_BYTES = 32
-REFRESH_SECONDS = 2.0  # after which a revoked token is refused
+REFRESH_SECONDS = 2.0  # until a revoked token is refused
 MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request, and what they may do."""
+    """The caller of a request, and what it may do."""
 
     name: str
     scopes: frozenset[str]
@@ -38,7 +38,7 @@ class Caller:
             )
 
 
-EVERYTHING = Caller("local", frozenset(SCOPES))  # where tokens are not required
+EVERYTHING = Caller("local", frozenset(SCOPES))  # if tokens are not required
 NOBODY = Caller("", frozenset())
 
 
@@ -60,14 +60,14 @@ def hashed(secret: str) -> str:
 
 
 class TokenTable:
-    """The tokens of a store, read again every few seconds."""
+    """The tokens of a store, reread every few seconds."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._lock, self._read, self._tokens = threading.Lock(), 0.0, dict[str, StoredToken]()
 
     def caller(self, secret: str) -> Caller | None:
-        """Whose token this is; None if it is not one, or was revoked."""
+        """The caller with this token; None if it is unknown or revoked."""
         mine = hashed(secret)
         token = self._current().get(mine)
         if token is None or token.revoked is not None or not hmac.compare_digest(token.hash, mine):
@@ -76,7 +76,7 @@ class TokenTable:
 
     @property
     def fresh(self) -> bool:
-        """Whether no question to the store is due, so that `caller` does not wait."""
+        """Whether the tokens need not be reread, so that `caller` does not wait."""
         return time.monotonic() - self._read < REFRESH_SECONDS
 
     def _current(self) -> dict[str, StoredToken]:

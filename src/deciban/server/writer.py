@@ -1,8 +1,8 @@
-"""The one thread that changes models: it takes what waits, and commits it in one transaction (group commit).
+"""The one thread that changes models: it commits all waiting changes in one transaction (group commit).
 
-For each transaction the next model is computed first, as a value; then everything is committed to disk; then the value
-takes the model's place; then requests are answered. If any of these fails, the model is as it was. A flush to disk
-takes milliseconds however much is written, so requests that wait together are written together.
+For each transaction, the next model is computed first, as a value; then everything is committed to disk; then the value
+replaces the model; then requests are answered. If any step fails, the model is unchanged. A flush to disk takes
+milliseconds however much is written, so waiting requests are written together.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from deciban.server.store.base import Outcome, PackedSums, Store, StoreError
 from deciban.server.store.content import ContentKeeper, canonical
 
 MAX_EXAMPLES = 1000  # of one transaction, unless a single request has more
-MAX_SUMS = 200  # transactions after a snapshot: what a crash leaves to be added up
+MAX_SUMS = 200  # transactions between snapshots: after a crash, this many sums are added
 IDLE_SECONDS = 1.0
-POLL_SECONDS = 0.1  # where other servers write too
+POLL_SECONDS = 0.1  # if other servers write too
 
 log = logging.getLogger("deciban.server")
 
@@ -38,7 +38,7 @@ Task = Change | Callable[[], None] | None  # None ends the thread
 
 @dataclass(slots=True, eq=False)
 class LiveModel:
-    """A name, and the value that it stands for now. Readers take `current` once, and keep to it."""
+    """A name and its current value. Readers take `current` once, and use only that."""
 
     name: str
     current: ServedModel
@@ -47,7 +47,7 @@ class LiveModel:
     changed: float | None = None  # when it last learned
     sums_since: int = 0  # transactions since the snapshot
     snapshot_time: float = field(default_factory=time.monotonic)
-    last_content: Any = None  # something to derive a new model's caches with
+    last_content: Any = None  # an example for filling a new model's caches
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class Planned:
 
 
 class ChangeWriter:
-    """A thread, its queue, and the models that it alone replaces."""
+    """A thread, its queue, and the models that only it replaces."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class ChangeWriter:
     ) -> None:
         self.store, self.keeper, self.models, self.snapshot_seconds = store, keeper, models, snapshot_seconds
         self._queue: queue.Queue[Task] = queue.Queue(most)
-        self._taken: deque[Task] = deque()  # from the queue, but not into the last transaction
+        self._taken: deque[Task] = deque()  # taken from the queue, but not in the last transaction
         self._thread = threading.Thread(target=self._run, name="deciban-writer", daemon=True)
-        self.healthy = True  # whether the store could be used the last time
+        self.healthy = True  # whether the store worked the last time
 
     # ------------------------------------------------------------------ for other threads
 
@@ -90,16 +90,14 @@ class ChangeWriter:
         self._thread.start()
 
     def submit(self, change: Change) -> None:
-        """Have a request written; a RequestError if too many wait already."""
+        """Queue a request; a RequestError if too many are waiting."""
         try:
             self._queue.put_nowait(change)
         except queue.Full:
-            raise RequestError(
-                "too many changes wait to be written: try again in a second", status=503, code="busy"
-            ) from None
+            raise RequestError("too many changes are waiting: try again in a second", status=503, code="busy") from None
 
     def call(self, work: Callable[[], Result]) -> Future[Result]:
-        """Have something done between two transactions."""
+        """Run something between two transactions."""
         done: Future[Result] = Future()
 
         def run() -> None:
@@ -112,7 +110,7 @@ class ChangeWriter:
         return done
 
     def stop(self) -> None:
-        """Write what was accepted, keep a snapshot of every model, and end."""
+        """Write accepted requests, save a snapshot of every model, and stop."""
         if self._thread.is_alive():
             self._queue.put(None)
             self._thread.join()
@@ -140,7 +138,7 @@ class ChangeWriter:
             if not isinstance(task, Change):
                 task()
             elif group := [one for one in self._with_others(task) if one.done.set_running_or_notify_cancel()]:
-                self._write(self.models[task.model], group)  # of the others, the senders have given up
+                self._write(self.models[task.model], group)  # the senders of the others have given up
             for live in self.models.values():
                 if live.sums_since >= MAX_SUMS or (live.sums_since and self._due(live)):
                     self._snapshot(live)
@@ -149,7 +147,7 @@ class ChangeWriter:
                 self._snapshot(live)
 
     def _with_others(self, first: Change) -> list[Change]:
-        """A request and those behind it that go into the same transaction: of one model, with other ids."""
+        """A request and those after it for the same transaction: for the same model, with other ids."""
         group, ids = [first], {example.id for example in first.examples}
         while len(ids) < MAX_EXAMPLES and not first.by_content:
             try:
@@ -165,7 +163,7 @@ class ChangeWriter:
         return group
 
     def _idle(self) -> None:
-        """Take over what other servers learned, and keep snapshots that are due."""
+        """Add what other servers learned, and save snapshots that are due."""
         for live in self.models.values():
             try:
                 if self.store.shared:
@@ -189,7 +187,7 @@ class ChangeWriter:
     # ------------------------------------------------------------------ a transaction
 
     def _write(self, live: LiveModel, changes: list[Change]) -> None:
-        """Write requests together; of those that cannot be written, each gets its error, and changes nothing."""
+        """Write requests together; one that cannot be written gets its error, and changes nothing."""
         try:
             with self.store.transaction():
                 before = caught_up(live.current, live.name, self.store) if self.store.shared else live.current
@@ -213,13 +211,13 @@ class ChangeWriter:
             plan.change.done.set_result([step.to_dict() for step in plan.steps])
 
     def _swap(self, live: LiveModel, after: ServedModel) -> None:
-        """Put another value in a model's place, once it can answer without delay."""
+        """Replace a model, once the new one can answer without delay."""
         if after is live.current:
             return
         try:
             after.warm(live.last_content)
-        except Exception as error:  # what was asked last was of another kind: then the next request derives the caches
-            log.debug("a new model was not warmed: %s", type(error).__name__)
+        except Exception as error:  # the last example was of another kind: the next request fills the caches
+            log.debug("the caches of a new model were not filled: %s", type(error).__name__)
         live.current = after
 
     def _planned(self, model: ServedModel, changes: Sequence[Change]) -> list[Planned]:
@@ -242,7 +240,7 @@ class ChangeWriter:
         plus: Any,
         minus: Any,
     ) -> tuple[ServedModel, list[Outcome]]:
-        """Write everything about these requests; the new model knows its place in the log."""
+        """Write everything about these requests; the new model records its place in the log."""
         now, seq, outcomes = time.time(), before.seq, []
         tests = iter(outcomes_of(before, [s.learn for p in planned for s in p.steps if s.new and s.learn is not None]))
         for plan in planned:
@@ -307,9 +305,9 @@ class ChangeWriter:
     def replace_model(
         self, live: LiveModel, model: ServedModel, actor: str, examples: Iterable[tuple[list[Content], list[Any]]]
     ) -> None:
-        """Put another model in a model's place, with examples on top of it. Called in the writer's thread.
+        """Replace a model, and learn examples on top of it. Called in the writer's thread.
 
-        No other server can change anything meanwhile.
+        No other server can change anything in the meantime.
         """
         with self.store.transaction():
             for contents, labels in examples:
@@ -329,9 +327,9 @@ def refuse(change: Change, error: Exception) -> None:
 
 
 def applied(before: ServedModel, planned: list[Planned]) -> tuple[ServedModel, list[Planned], Any, Any]:
-    """The model after these requests, those of them that it can take, and the sums that were added and subtracted.
+    """The model after these requests, the requests that succeeded, and the sums that were added and subtracted.
 
-    All are summed at once. If that fails, they are tried one by one to find those that the model cannot take.
+    All are summed at once. If that fails, they are tried one by one to find those that fail.
     """
     try:
         plus, minus = both_sums(before, planned)
@@ -343,13 +341,16 @@ def applied(before: ServedModel, planned: list[Planned]) -> tuple[ServedModel, l
     taken = [plan for plan in planned if applied(before, [plan])[1]]
     if len(taken) < len(planned):
         return applied(before, taken)
-    for plan in taken:  # each alone is possible, but not all together, as when two take away the same
-        refuse(plan.change, RequestError("another request changed the same: try again", status=409, code="conflict"))
+    for plan in taken:  # each is possible alone, but not all together, as when two forget the same example
+        refuse(
+            plan.change,
+            RequestError("another request changed the same example: try again", status=409, code="conflict"),
+        )
     return before, [], None, None
 
 
 def both_sums(model: ServedModel, planned: Sequence[Planned]) -> tuple[Any, Any]:
-    """What requests add, and what they take away; None if nothing."""
+    """What requests add, and what they subtract; None if nothing."""
     plus, minus = [pair for plan in planned for pair in plan.learned], [p for plan in planned for p in plan.forgotten]
     sums = [model.sums_of([c for c, _ in pairs], [y for _, y in pairs]) if pairs else None for pairs in (plus, minus)]
     return sums[0], sums[1]
@@ -361,9 +362,9 @@ def changed(model: ServedModel, plus: Any, minus: Any) -> ServedModel:
 
 
 def caught_up(model: ServedModel, name: str, store: Store) -> ServedModel:
-    """The model with what the store has beyond it: a newer snapshot, and the sums that came after.
+    """The model brought up to date from the store: a newer snapshot, and the sums after it.
 
-    Sums are read before the snapshot is asked for: what was dropped from the sums meanwhile is in the snapshot.
+    Sums are read before the snapshot: sums deleted in between are in the snapshot.
     """
     while True:
         sums = store.sums_after(name, model.seq)
@@ -380,7 +381,7 @@ def caught_up(model: ServedModel, name: str, store: Store) -> ServedModel:
 
 
 def outcomes_of(model: ServedModel, pairs: Sequence[Pair]) -> list[Outcome]:
-    """What the model answers to examples that it has not learned yet."""
+    """What the model predicts for examples that it has not learned yet."""
     if not pairs or not model.classes:
         return [Outcome(canonical(label), "null", 0.0, 0.0) for _, label in pairs]
     contents = [content for content, _ in pairs]

@@ -47,8 +47,8 @@ class Source(ABC):
     """Rows of one or several files, all with the same columns and types.
 
     `name` is for messages; `kind` is "table", "texts" or "mail" (raw messages, bytes as Latin-1, which is what
-    `deciban.text.mail.read` takes); `columns` and `types` say what every batch has; `size` is in bytes, None where it
-    is not known; `whole` are the columns of numbers that have no fractions in the sample.
+    `deciban.text.mail.read` takes); `columns` and `types` are those of every batch; `size` is in bytes, None if it
+    is unknown; `whole` are the columns of numbers that have no fractions in the sample.
     """
 
     def __init__(self, name: str, kind: Kind, files: Sequence[InputFile]) -> None:
@@ -115,7 +115,7 @@ class Source(ABC):
             self._digests = one_pass.digests()
 
     def _group(self, file: InputFile) -> Any:
-        """The key under which a file is hashed: each by itself."""
+        """The key under which a file is hashed: each separately."""
         return file
 
     def _named_digests(self, digests: dict[Any, str]) -> list[str]:
@@ -159,7 +159,7 @@ class Source(ABC):
         raise DecibanError("{file} has {has}: give another row, or another file", file=self.name, has=has)
 
     def sample(self, rows: int = SAMPLE_ROWS) -> pa.Table:
-        """All rows if there are at most `rows`; otherwise about so many, from evenly spaced places.
+        """All rows if there are at most `rows`; otherwise about that many, from evenly spaced places.
 
         Of a table with many columns they are fewer, since they are held in memory.
         """

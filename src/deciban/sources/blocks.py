@@ -14,7 +14,7 @@ from deciban.errors import DecibanError
 from deciban.sources.input_file import ByteStream, Pass
 
 BLOCK_BYTES = 1 << 22  # enough rows to amortise calls, few enough that several blocks fit in memory
-MAX_RECORD_BYTES = 1 << 26  # no table has longer records, but an unclosed quote may swallow the rest
+MAX_RECORD_BYTES = 1 << 26  # no table has longer records, but an unclosed quote may include the rest
 QUOTE, NEWLINE = b'"\n'
 
 
@@ -23,7 +23,7 @@ class RecordBlock:
     """Whole records as UTF-8, and their position."""
 
     data: bytes
-    line: int  # of the file, from 1, at which the block begins
+    line: int  # of the file, from 1, at which the block starts
     read: int  # bytes read of this and all earlier files, up to the end of the block
 
 
@@ -33,7 +33,7 @@ class Cutter(Protocol):
     end: bytes
 
     def cut(self, data: bytes) -> int:
-        """The end of the last complete record, given that one begins at 0; 0 if none is complete."""
+        """The end of the last complete record, given that one starts at 0; 0 if none is complete."""
 
     def unclosed_at(self, data: bytes) -> int | None:
         """The position of a quote that is not closed, if there is one."""
@@ -42,7 +42,7 @@ class Cutter(Protocol):
 def in_blocks(
     stream: ByteStream, one_pass: Pass, cutter: Cutter, name: str, line: int = 1, rest: bytes = b""
 ) -> Generator[RecordBlock, None, None]:
-    """The records of a stream in blocks; `rest` is what has been read of it already."""
+    """The records of a stream in blocks; `rest` is what was already read."""
     try:
         while more := stream.read(BLOCK_BYTES):
             data = rest + more

@@ -1,4 +1,4 @@
-"""Types of columns: numbers as floats, strings as dictionary codes where few distinct ones repeat."""
+"""Types of columns: numbers as floats, strings as dictionary codes if few distinct ones repeat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from deciban.errors import DecibanError, FileError
 from deciban.reading.arrow import floats, strings
 from deciban.show import one_line
 
-MAX_COLUMNS = 1 << 16  # of a file; a column takes about a millisecond to be read, judged and learned
+MAX_COLUMNS = 1 << 16  # of a file; a column takes about a millisecond to be read, evaluated and learned
 MAX_EXACT_INTEGER = 2**53  # every integer up to here is exact as a float
 MAX_DISTINCT_SHARE = 0.1  # of the values, for strings read as codes: repeated names, not texts or row ids
 MAX_DECODED_BYTES = 1 << 30  # of a column in one batch
@@ -139,7 +139,7 @@ def with_nulls(table: pa.Table, missing: Sequence[str] | None) -> pa.Table:
 
 
 def with_columns(table: pa.Table, changed: Mapping[int, pa.ChunkedArray]) -> pa.Table:
-    """The table with others in the place of these columns, by number. (`set_column` copies the list of all columns.)"""
+    """The table with these columns replaced, by number. (`set_column` copies the list of all columns.)"""
     columns = [changed.get(i, column) for i, column in enumerate(table.columns)]
     return pa.table(columns, names=table.column_names) if changed else table
 
@@ -199,7 +199,7 @@ def check_column_count(count: int, file: str) -> None:
     """Refuse more columns than can be read in a minute or so."""
     if count > MAX_COLUMNS:
         raise DecibanError(
-            "{file} has {columns:,} columns, and the limit is {limit:,}: leave some out, or pass the numbers to a "
+            "{file} has {columns:,} columns, but the limit is {limit:,}: leave some out, or pass the numbers to a "
             "model in Python as an array or a sparse matrix",
             file=file,
             columns=count,
@@ -211,7 +211,7 @@ def check_column_count(count: int, file: str) -> None:
 
 
 def as_written(table: pa.Table, whole: Collection[str]) -> pa.Table:
-    """The same rows as they were written, since kinds of columns are inferred from that: codes as strings, and the
+    """The same rows as written, since kinds of columns are inferred from that: codes as strings, and the
     columns `whole`, which are read as floats, as integers if they still are."""
     changed = {}
     for i, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):

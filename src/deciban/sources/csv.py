@@ -32,7 +32,7 @@ from deciban.sources.records import MAX_SAMPLE_BYTES, Excerpt, Misread, OpenedRe
 LEADING_ZEROS = r"^\s*[+-]?0\d"  # 007 is an identifier: as a number it would lose its zeros
 LONG_DIGITS = r"\d{16}"
 ALL_DIGITS = r"^\s*[+-]?\d+\s*$"
-ROWS_FOR_DECIMAL = 1000  # enough to see what separates decimals
+ROWS_FOR_DECIMAL = 1000  # enough to detect the decimal separator
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 
 
@@ -126,7 +126,7 @@ class Csv(Records):
 
 
 def null_spellings(missing: Sequence[str]) -> list[str]:
-    """Spellings of a missing value, also with the blank that some put after a comma."""
+    """Spellings of a missing value, also with a blank after the comma."""
     values = dict.fromkeys(["", *missing])
     return [*values, *(f" {spelling}" for spelling in values)]
 
@@ -161,11 +161,11 @@ def infer_types(
     columns: Sequence[str],
     decimal: str | None = None,
 ) -> tuple[dict[str, pa.DataType], frozenset[str]]:
-    """The types of all columns, inferred where not given, and the names of integer columns.
+    """The types of all columns, inferred if not given, and the names of integer columns.
 
     Integers are read as floats, since fractions may follow. Those that floats cannot represent exactly, and those with
-    leading zeros, are identifiers: strings. Where a comma separates decimals, 1.200 is no fraction: such columns are
-    strings, which models read as the numbers they are.
+    leading zeros, are identifiers: strings. If the decimal separator is a comma, 1.200 is not a fraction: such columns
+    are strings, which models read as numbers.
     """
     types = dict(given)
     untyped = [column for column in columns if column not in types]
@@ -214,7 +214,7 @@ def infer_types(
 
 
 def distinct_strings(tables: Sequence[pa.Table], column: str, rows: int | None = None) -> list[str]:
-    """The different strings of a column, in so many rows of each table."""
+    """The distinct strings of a column, in this many rows of each table."""
     chunks = [chunk for table in tables for chunk in table.column(column).slice(0, rows).cast(pa.string()).chunks]
     return [value for value in pc.unique(pa.chunked_array(chunks, pa.string())).to_pylist() if value is not None]
 
@@ -294,7 +294,7 @@ def diagnose(block: RecordBlock, dialect: Dialect, types: Mapping[str, pa.DataTy
 def misfit_message(kind: pa.DataType) -> str:
     """The error message for {value} in {column}, whose other values are of this type."""
     return (
-        f"has {{value}} in column {{column!r}}, where other rows hold {type_in_words(kind)}: if it stands for a "
+        f"has {{value}} in column {{column!r}}, where other rows hold {type_in_words(kind)}: if it means a "
         "missing value, give --missing {value}; if the values are names, give --schema {column}=category"
     )
 

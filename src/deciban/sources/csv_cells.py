@@ -18,7 +18,7 @@ def string(text: str) -> pa.Scalar:
 
 
 def cells(column: pa.Array) -> pa.Array:
-    """Values as CSV cells, quoted only where needed; times of whole seconds without a fraction."""
+    """Values as CSV cells, quoted only if needed; times of whole seconds without a fraction."""
     if pa.types.is_timestamp(column.type) and column.type.unit != "s":
         seconds = column.cast(pa.timestamp("s", column.type.tz), safe=False)
         if seconds.cast(column.type).equals(column):

@@ -18,9 +18,9 @@ from deciban.sources.input_file import UTF_16, ByteStream, InputFile, compressio
 DELIMITERS = ",;\t|"
 MAX_NAMES_REPORTED = 10  # of columns that are renamed
 HEAD_BYTES = 1 << 16  # examined to detect the delimiter and the header
-TAB_HEAD_BYTES = 1 << 20  # examined to see whether quotes mean anything where tabs separate fields
+TAB_HEAD_BYTES = 1 << 20  # examined to see whether quotes mean anything in files with tabs
 END_OF_LINE = re.compile(rb"\r?\n|\r(?!\Z)")  # at the end, CR may be half of CRLF
-COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # blank lines, and lines that begin with #
+COMMENTS = re.compile(rb"(?:[ \t]*(?:#[^\r\n]*)?(?:\r\n|\n|\r))*")  # blank lines, and lines that start with #
 OPEN_QUOTE = re.compile(rb'(?:\A|\t)"(?!(?:[^"]|"")*+"(?:\t|\Z))')  # opens a field that it does not close
 CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")  # of which text has none
 FALLBACK_ENCODING = "cp1252"  # what Windows programs write in western Europe and America
@@ -44,7 +44,8 @@ class Dialect:
 def detected_dialect(
     file: InputFile, data: bytes, first_line: str, delimiter: str | None, header: bool | None
 ) -> Dialect:
-    """The dialect of a file that begins with these bytes; what is given is not detected. Warns of what was assumed."""
+    """The dialect of a file that starts with these bytes; given properties are not detected. Warns about
+    assumptions."""
     name = file.name
     delimiter = delimiter or detected_delimiter(data, name)
     quoted = delimiter != "\t" or not has_loose_quotes(longest_head(file, data))
@@ -97,7 +98,7 @@ def detected_dialect(
 
 
 def detected_encoding(file: InputFile, encoding: str) -> str:
-    """The encoding, or the usual one of Windows where the first bytes are not UTF-8; a warning says so."""
+    """The encoding, or that of Windows if the first bytes are not UTF-8, with a warning."""
     if not is_utf_8(encoding) or not file.rereadable:
         return encoding
     head = file.peek(HEAD_BYTES)
@@ -108,8 +109,8 @@ def detected_encoding(file: InputFile, encoding: str) -> str:
         return encoding
     warn(
         DataWarning(
-            "{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters look wrong, give encoding=",
-            command_line="{file} is not UTF-8 (byte {byte}), and is read as Windows-1252; if characters look wrong, "
+            "{file} is not UTF-8 (byte {byte}): it is read as Windows-1252; if characters look wrong, give encoding=",
+            command_line="{file} is not UTF-8 (byte {byte}): it is read as Windows-1252; if characters look wrong, "
             "give --encoding",
             file=file.name,
             byte=f"0x{head[position]:02x}",
@@ -119,7 +120,7 @@ def detected_encoding(file: InputFile, encoding: str) -> str:
 
 
 def first_undecodable(data: bytes, encoding: str) -> int | None:
-    """Where bytes stop being text of an encoding; a character cut at the end is no fault."""
+    """Where bytes stop being text in an encoding; a character cut off at the end is no error."""
     try:
         codecs.getincrementaldecoder(encoding)().decode(data)
     except UnicodeDecodeError as error:
@@ -128,7 +129,7 @@ def first_undecodable(data: bytes, encoding: str) -> int | None:
 
 
 def longest_head(file: InputFile, data: bytes) -> bytes:
-    """More of the first bytes than were read, where that is possible."""
+    """More of the first bytes than were read, if possible."""
     more = file.peek(TAB_HEAD_BYTES) if file.rereadable else b""
     return data if compression(more) else max(data, more, key=len)
 
@@ -136,7 +137,7 @@ def longest_head(file: InputFile, data: bytes) -> bytes:
 def has_loose_quotes(data: bytes) -> bool:
     """Whether quotes are part of the texts: one opens a field and does not close it, and yet all lines are complete.
 
-    Files with tabs mostly have no need of quotes, and texts in them may begin with one.
+    Files with tabs rarely need quotes, and texts in them may start with one.
     """
     lines = (data[: data.rfind(b"\n") + 1] or data).splitlines()
     tabs = {line.count(b"\t") for line in lines if line}
@@ -190,7 +191,7 @@ def read_header(stream: ByteStream, name: str) -> tuple[bytes, int, int]:
             )
     if not data[start:].strip():
         what = "is empty" if not data.strip() else "holds only comments"
-        raise FileError("{file} {problem}: a table begins with a line of column names", file=name, problem=what)
+        raise FileError("{file} {problem}: a table starts with a line of column names", file=name, problem=what)
     return data, start, end or len(data)
 
 

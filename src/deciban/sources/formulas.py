@@ -1,4 +1,4 @@
-"""Cells that spreadsheets would run as formulas, made texts."""
+"""Cells that spreadsheets would run as formulas, turned into texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deciban.reading.arrow import strings
 from deciban.sources.csv_cells import joined, string
 
 FORMULA = "^[=+\\-@\\t\\r\\n\uff1d\uff0b\uff0d\uff20]"  # also the wide signs of East Asian keyboards
-NUMBER = r"^[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?%?$"  # -5 and +1.200,50 are no formulas
+NUMBER = r"^[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?%?$"  # -5 and +1.200,50 are not formulas
 
 
 def escape_formulas(table: pa.Table) -> pa.Table:

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 from deciban.sources.column_types import MISSING, as_number
 
-MAX_ROWS = 1000  # enough to tell
-MIN_REPEATS, MIN_SHARE = 2, 0.01  # how often a cell of the first line comes again below it, if that is a row too
+MAX_ROWS = 1000  # enough to decide
+MIN_REPEATS, MIN_SHARE = 2, 0.01  # how often a cell of the first line is repeated below it, if that is a row too
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
-    """Whether the first of these rows names the columns; None where that cannot be told.
+    """Whether the first of these rows names the columns; None if that is unclear.
 
-    Where columns hold numbers, a first line without numbers in them names them. Otherwise names are what does not come
-    again below.
+    If columns hold numbers, a first line without numbers names them. Otherwise names are cells that are not repeated
+    below.
 
     >>> has_header([["age", "job"], ["39", "clerk"], ["50", "clerk"]])
     True
@@ -32,7 +32,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
     if any(as_number(first[j]) is None for j in numeric):
         return True
     if any(as_number(cell) is not None and not is_whole(cell) for cell in first):
-        return False  # nobody calls a column 5.1
+        return False  # 5.1 is not a column name
     enough = max(MIN_REPEATS, MIN_SHARE * len(rest))
     names = [j for j in range(len(first)) if j not in numeric and first[j] and first[j] not in MISSING]
     if any(Counter(below[j])[first[j]] >= enough for j in names):
@@ -56,7 +56,7 @@ def numbered_names(count: int) -> tuple[str, ...]:
 
 
 def unique_names(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
-    """Names with none empty and none twice, and what was changed, in words.
+    """Distinct names, none of them empty, and notes on what was changed.
 
     An unnamed first column is the index of a data frame, as pandas and R write it.
 

@@ -1,4 +1,4 @@
-"""Files for Arrow's readers, which seek: read from disk once, in order, so that they can be hashed meanwhile."""
+"""Files for Arrow's readers, which seek: read from disk once, in order, so that they can be hashed at the same time."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class InOrder(io.RawIOBase):
                 view[at - begin : at - begin + size] = memoryview(self._pages[number])[offset : offset + size]
             else:
                 size = self._read_at(at, view[at - begin : at - begin + size])
-            if not size:  # the file was truncated meanwhile
+            if not size:  # the file was truncated in the meantime
                 break
             at += size
         self._at = at

@@ -228,7 +228,7 @@ class ByteStream(Protocol):
 
 
 def open_text(file: InputFile, one_pass: Pass, encoding: str) -> ByteStream:
-    """The text of a file as UTF-8 without a byte order mark, decompressed if its first bytes say so."""
+    """The text of a file as UTF-8 without a byte order mark, decompressed if needed."""
     raw = Peeked(CountedFile(file, one_pass))
     codec = compression(raw.peek(4))
     plain: Any = raw

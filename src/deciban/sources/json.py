@@ -33,10 +33,10 @@ from deciban.sources.records import MAX_SAMPLE_BYTES, Misread, OpenedRecords, Re
 
 BLANK = " \t\r\n"
 MAX_BLOCK_CELLS = 1 << 22  # of a table parsed at once: a row of two bytes, {}, has a cell for every key of the others
-MAX_SPARSE_KEYS = 10_000  # where rows have few of all keys each
+MAX_SPARSE_KEYS = 10_000  # if each row has few of all keys
 MIN_FILLED_SHARE = 0.01  # of cells: with less, rows have few of the keys
 MAX_KEYS_COUNTED = 1 << 20
-MAX_CUT_CHARACTERS = 16  # at the end of a chunk, where a number, a word or an escape may be cut off
+MAX_CUT_CHARACTERS = 16  # at the end of a chunk, in which a number, a word or an escape may be cut off
 
 
 class JsonFile(RecordFile):
@@ -173,7 +173,7 @@ class Json(Records):
             blocks.close()
 
     def _mixed_types_error(self, data: bytes) -> DecibanError:
-        """The error where each line is valid but a key has values of different types."""
+        """The error if each line is valid but a key has values of different types."""
         seen: dict[str, Any] = {}
         for line in data.split(b"\n"):
             for key, value in (json.loads(line) if line.strip() else {}).items():
@@ -318,7 +318,7 @@ def json_type(value: Any) -> str:
 
 
 class ArrayLines:
-    """An array of objects as lines, parsed lazily. `data` is its beginning."""
+    """An array of objects as lines, parsed lazily. `data` is its start."""
 
     def __init__(self, data: bytes, stream: ByteStream, name: str) -> None:
         self._stream, self._name = stream, name
@@ -347,7 +347,7 @@ class ArrayLines:
         reader = json.JSONDecoder()
         expected = "["
         while True:
-            more = self._next_chunk(max(CHUNK_BYTES, len(text) - at))  # what is decoded again grows, each time twofold
+            more = self._next_chunk(max(CHUNK_BYTES, len(text) - at))  # what is decoded again doubles each time
             try:
                 text, at = text[at:] + decoder.decode(more, not more), 0
             except UnicodeDecodeError:
@@ -426,7 +426,7 @@ class ArrayLines:
 
 
 def may_be_cut_off(error: ValueError, text: str) -> bool:
-    """Whether what could not be decoded may be the beginning of something valid."""
+    """Whether what could not be decoded may be the start of something valid."""
     return isinstance(error, json.JSONDecodeError) and (
         error.msg.startswith("Unterminated string") or error.pos >= len(text) - MAX_CUT_CHARACTERS
     )

@@ -1,4 +1,4 @@
-"""From what a person names (files, folders, patterns, LABEL=PATH, standard input) to a source."""
+"""From what a user gives (files, folders, patterns, LABEL=PATH, standard input) to a source."""
 
 from __future__ import annotations
 
@@ -85,22 +85,22 @@ def open_source(
         Tables are CSV (also TSV, and separated by ; or |), Parquet, Arrow (IPC, Feather), JSON lines or arrays of
         objects, and spreadsheets (.xlsx, .xls, .ods; they need python-calamine). CSV and JSON may be compressed (gzip,
         bzip2, Zstandard). A folder with only tables in it is all of them. Texts are a folder with a folder of files for
-        each class, or LABEL=PATH with a folder of files, a .txt file (a document a line), an mbox, a Maildir or an
+        each class, or LABEL=PATH with a folder of files, a .txt file (one document per line), an mbox, a Maildir or an
         .eml; without LABEL=, they have no labels. A path that exists is never taken for LABEL=PATH.
-    format : "csv", "tsv", "parquet", "arrow", "json", "xlsx", "ods", "texts" (a document a file), "lines" (a document a
-        line) or "mail"; by default what the ending of the name says, or the first bytes.
-    delimiter : what separates the fields of CSV; by default detected in the first lines.
+    format : "csv", "tsv", "parquet", "arrow", "json", "xlsx", "ods", "texts" (one document per file), "lines" (one per
+        line) or "mail"; by default detected from the extension, or from the first bytes.
+    delimiter : the separator of fields in CSV; by default detected in the first lines.
     encoding : of text that is not UTF-8. UTF-16 is detected by its first bytes.
     missing : spellings of a missing value; by default, in CSV, ? NA N/A NaN nan null NULL None. An empty cell is always
         missing.
     types : types of columns, by name; by default those of CSV and JSON are inferred from a sample. Unknown names are
         ignored.
     strings : columns of CSV that are read as strings, whatever they hold: a model knows how they write numbers. Other
-        formats keep numbers and strings apart.
-    decimal : what separates decimals in CSV, "." or ","; by default inferred from a sample.
+        formats distinguish numbers from strings.
+    decimal : the decimal separator of CSV, "." or ","; by default inferred from a sample.
     header : whether the first line of CSV names the columns; by default detected. Without it they are called column1,
         column2, …
-    sheet : the sheet of spreadsheets; by default the first that has something in it.
+    sheet : the sheet of spreadsheets; by default the first that is not empty.
 
     Numbers in CSV and JSON are float64, unless they are identifiers: those with leading zeros, and integers beyond 2⁵³.
     Those written as 1,234 or $5 are strings, which `Classifier` reads as numbers.
@@ -225,7 +225,7 @@ def check_text_settings(delimiter: str | None, encoding: str) -> None:
 
 
 def entries_of(path: str, wanted: str | None) -> list[Entry]:
-    """The inputs that an argument stands for."""
+    """The inputs that an argument names."""
     if path == "-":
         return [stream_entry(InputFile(None, "standard input"), wanted)]
     if os.path.lexists(path):
@@ -406,7 +406,7 @@ def check_compatible(entries: Sequence[Entry]) -> None:
         (a, one), (b, other) = list(kinds.items())[:2]
         names = [(x.file or x.texts[0].file).name for x in (one, other)]
         raise DecibanError(
-            "{file} is {format} and {other} is {other_format}: read them apart, or convert one of them",
+            "{file} is {format} and {other} is {other_format}: read them separately, or convert one of them",
             file=names[0],
             format=a,
             other=names[1],

@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Out = TypeVar("Out")
 
 N_THREADS = min(4, os.cpu_count() or 1)
-POLL_SECONDS = 0.05  # between checks whether the consumer still waits
+POLL_SECONDS = 0.05  # between checks whether the consumer is still waiting
 
 
 def map_in_order(

@@ -60,7 +60,7 @@ class RecordFile(ABC):
         self._encoding = encoding
         self._first = Pass(lambda file: file)  # for a stream, the only one
         self._begun = self._begin(open_text(file, self._first, encoding))
-        self.start = self._first.read - len(self._begun.rest)  # in bytes, where the file is seekable
+        self.start = self._first.read - len(self._begun.rest)  # in bytes, if the file is seekable
         if file.rereadable:
             self._begun.stream.close()
 
@@ -73,7 +73,7 @@ class RecordFile(ABC):
         """How many records a block has; Misread if it is not made of records."""
 
     def first_rows(self, block: RecordBlock, rows: int) -> RecordBlock:
-        """A block without what follows its first `rows` records, or all of it where finding their end takes time."""
+        """A block cut after its first `rows` records, or all of it if finding their end takes time."""
         del rows
         return block
 
@@ -92,12 +92,12 @@ class RecordFile(ABC):
         return self.file.rereadable and is_utf_8(self._encoding) and compression(self.file.peek(4)) is None
 
     def may_begin_inside(self, block: RecordBlock) -> bool:
-        """Whether a block read from the middle of a file may begin inside a record."""
+        """Whether a block read from the middle of a file may start inside a record."""
         del block
         return False
 
     def records_between(self, begin: int, end: int) -> bytes:
-        """The whole records between two offsets from the first record, judging by lines."""
+        """The whole records between two offsets from the first record, based on lines."""
         data = self.file.between(self.start + max(0, begin - 1), self.start + end)
         if begin > 0:
             data = data[data.find(b"\n") + 1 :] if b"\n" in data else b""
@@ -205,10 +205,10 @@ class Records(Source):
     # ------------------------------------------------------------------ samples
 
     def _sample(self, rows: int) -> pa.Table:
-        """See `sample`; about so many rows, from evenly spaced places.
+        """See `sample`; about this many rows, from evenly spaced places.
 
-        Such a place is reached by seeking, and its records begin after the next line end. If that may be inside quotes,
-        the files are scanned to find where records begin; so are compressed files. A stream gives its first rows.
+        Such a place is reached by seeking, and its records start after the next line end. If that may be inside quotes,
+        the files are scanned to find where records start; so are compressed files. A stream gives its first rows.
         """
         if self._sampled is None or self._sampled[0] != rows:
             self._sampled = rows, self._tables(self._excerpts(rows))
@@ -260,7 +260,7 @@ class Records(Source):
     def _excerpts_by_seeking(self, rows: int, length: float, first: int) -> list[Excerpt] | None:
         """About `rows` records of this mean length, among them the first, of length `first`.
 
-        None if files are not seekable, or what is found does not parse.
+        None if files are not seekable, or what is read does not parse.
         """
         if not all(record_file.seekable() for record_file in self.record_files):
             return None
@@ -283,7 +283,7 @@ class Records(Source):
         return excerpts
 
     def _excerpts_by_scanning(self, rows: int, length: float, first: int) -> list[Excerpt]:
-        """The same by reading all, where the start of a record depends on everything before it.
+        """The same by reading all, if the start of a record depends on everything before it.
 
         The length of the text is known only at the end. So an excerpt is taken at every step, and when there are twice
         as many as wanted, every other one is dropped and the step is doubled.

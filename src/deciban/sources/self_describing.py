@@ -21,7 +21,7 @@ from deciban.sources.column_types import (
 )
 from deciban.sources.input_file import InputFile, Pass
 
-ROWS_PER_LOOK = 1 << 16  # such files cannot read a few rows cheaply
+ROWS_PER_LOOK = 1 << 16  # such formats cannot read just a few rows cheaply
 
 
 class SelfDescribing(Source):
@@ -69,7 +69,7 @@ class SelfDescribing(Source):
 def file_errors(
     name: str, what: str, remedy: str = "write it again", raised: type[Exception] = pa.ArrowException
 ) -> Iterator[None]:
-    """Turn what a library raises at a file, and errors of the system, into one that names the file and the remedy."""
+    """Turn errors of libraries and of the system into one that names the file and the remedy."""
     try:
         yield
     except DecibanError:  # which may be a ValueError

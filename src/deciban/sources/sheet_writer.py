@@ -20,12 +20,12 @@ DATE, TIME = "yyyy-mm-dd", "yyyy-mm-dd hh:mm:ss"
 
 
 class SheetWriter:
-    """A sheet, row by row in constant memory. A text is a text, and never a formula, whatever it begins with."""
+    """A sheet, row by row in constant memory. A text is never a formula, whatever it starts with."""
 
     def __init__(self, sink: Any, names: Sequence[str]) -> None:
         if len(names) > MAX_COLUMNS:
             raise DecibanError(
-                "a sheet can have at most {most:,} columns, and there are {count:,}: write .csv or .parquet",
+                "a sheet can have at most {most:,} columns, but there are {count:,}: write .csv or .parquet",
                 most=MAX_COLUMNS,
                 count=len(names),
             )
@@ -41,7 +41,7 @@ class SheetWriter:
         for batch in table.to_batches(1 << 14):
             if self._rows + batch.num_rows > MAX_ROWS:
                 raise DecibanError(
-                    "a sheet can have at most {most:,} rows, and there are more: write .csv or .parquet",
+                    "a sheet can have at most {most:,} rows, but there are more: write .csv or .parquet",
                     most=MAX_ROWS - 1,
                 )
             for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):

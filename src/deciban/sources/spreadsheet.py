@@ -19,7 +19,7 @@ from deciban.sources.header import has_header, numbered_names, unique_names
 from deciban.sources.input_file import InputFile, Pass
 from deciban.sources.self_describing import SelfDescribing, file_errors
 
-MAX_UNPACKED_BYTES = 1 << 30  # of a file that is a ZIP archive: a small one can be made to unpack without end
+MAX_UNPACKED_BYTES = 1 << 30  # of a file that is a ZIP archive: a small one may unpack to an enormous size
 NUMBERS = frozenset({int, float})
 MOMENTS = frozenset({datetime.date, datetime.datetime})
 
@@ -55,7 +55,7 @@ class Spreadsheet(SelfDescribing):
 
 
 def read_sheet(file: InputFile, sheet: str | None, header: bool | None, missing: frozenset[str]) -> pa.Table:
-    """A sheet as a table: numbers, booleans and dates where a column holds nothing else, strings otherwise."""
+    """A sheet as a table: numbers, booleans and dates if a column holds nothing else, otherwise strings."""
     cells = [row for row in cells_of(file, sheet) if any(cell != "" for cell in row)]
     if not cells:
         raise FileError("{file} has only empty cells: there is nothing to read", file=file.name)
@@ -145,11 +145,11 @@ def check_unpacked_size(content: bytes, name: str) -> None:
 
 
 def headings(name: str, cells: Sequence[Sequence[Any]], header: bool | None) -> tuple[str, ...] | None:
-    """The names of the columns, None where the first row does not name them."""
+    """The names of the columns, None if the first row does not name them."""
     first = [spelled(cell) for cell in cells[0]]
     if header is None:
         named = has_header([[spelled(cell) for cell in row] for row in cells[:1000]])
-        header = named is not False  # a row of whole numbers may well be a row of years
+        header = named is not False  # a row of whole numbers may be a row of years
         if not header:
             warn(
                 DataWarning(
@@ -194,7 +194,7 @@ def spelled(cell: Any) -> str:
 
 
 def whole_columns(table: pa.Table) -> list[str]:
-    """The columns of numbers without fractions: a spreadsheet has no other numbers than fractions."""
+    """The columns of numbers without fractions: a spreadsheet stores all numbers as floats."""
     from deciban.sources.column_types import all_whole
 
     return [

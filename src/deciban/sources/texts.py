@@ -94,7 +94,7 @@ class TextSource(Source):
         return as_text(data, file.name, 1)
 
     def _lines(self, file: InputFile, one_pass: Pass) -> Iterator[str]:
-        """The lines without their ends, as `deciban.text.Lines` has them."""
+        """The lines without their ends, as in `deciban.text.Lines`."""
         stream = open_text(file, one_pass, self._encoding)
         for block in in_blocks(stream, one_pass, LineCutter(), file.name):
             for line in as_text(block.data.removesuffix(b"\n"), file.name, block.line).split("\n"):

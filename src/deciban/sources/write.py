@@ -38,12 +38,12 @@ def write_rows(
     whole: Collection[str] = (),
     escape: bool = False,
 ) -> int:
-    """Write tables with the same columns one after the other; returns the number of rows.
+    """Write tables with the same columns one after another; returns the number of rows.
 
     A file is written under a temporary name and renamed when complete; on an error the old one stays. The format
     follows the extension (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx; with .gz or .zst compressed). `None`
-    and "-" are standard output, as CSV unless `format` says otherwise; a closed pipe ends writing without an error.
-    Columns of floats that are `whole` are written as integers. In Parquet and Arrow, where a column has one type, a
+    and "-" are standard output, as CSV unless `format` is given; a closed pipe ends writing without an error.
+    Columns of floats that are `whole` are written as integers. In Parquet and Arrow, in which a column has one type, a
     fraction among them is a `FractionError`. `escape` keeps spreadsheets from running strings of CSV as formulas, which
     then are not read back as they were.
 
@@ -59,8 +59,7 @@ def write_rows(
     if escape:
         if chosen != "csv":
             raise DecibanError(
-                "--escape-formulas is for CSV and TSV, and formulas in {format} are never run: leave it out, or "
-                "write .csv",
+                "--escape-formulas is for CSV and TSV; formulas in {format} are never run: leave it out, or write .csv",
                 format=chosen,
             )
         tables = (escape_formulas(decoded_dictionaries(table)) for table in tables)
@@ -71,7 +70,7 @@ def write_rows(
 
 
 def is_csv(path: str | os.PathLike[str]) -> bool:
-    """Whether a file of this name is CSV, in which a number is what its text is read as."""
+    """Whether a file of this name is CSV, in which a number is whatever its text is read as."""
     return chosen_format(Path(path), None)[0] == "csv"
 
 
@@ -99,7 +98,7 @@ def chosen_format(path: Path | None, format: str | None) -> tuple[str, str, str 
         raise DecibanError("spreadsheets are written as .xlsx, not as {value}", value=named or ending[0])
     if packer and chosen in (*TYPED, "spreadsheet"):
         raise DecibanError(
-            "{file} would be compressed twice, because {format} is compressed already: leave out {ending}",
+            "{file} would be compressed twice, because {format} is already compressed: leave out {ending}",
             file=str(path),
             format=chosen,
             ending=endings[-1],
@@ -146,8 +145,7 @@ def write(
                 writer = WRITERS[chosen](sink, decoded.schema, delimiter, whole)
             elif decoded.schema != writer.schema:
                 raise DecibanError(
-                    "tables that are written to one file have the same columns: {columns} and {others} are not, or "
-                    "their types are not",
+                    "tables written to one file must have the same columns and types: {columns} and {others} differ",
                     columns=writer.schema.names,
                     others=decoded.schema.names,
                 )
@@ -198,7 +196,7 @@ class Counted(io.RawIOBase):
 
 
 class Encoded:
-    """A text stream as a byte stream, where there is no other (in notebooks)."""
+    """A text stream as a byte stream, if there is no other (in notebooks)."""
 
     def __init__(self, out: Any) -> None:
         self._out = out
@@ -242,7 +240,7 @@ def with_integers(table: pa.Table, whole: Collection[str]) -> pa.Table:
 
 
 class Writer(ABC):
-    """Writes tables one after the other."""
+    """Writes tables one after another."""
 
     def __init__(self, sink: Any, schema: pa.Schema, delimiter: str, whole: Collection[str] = ()) -> None:
         self._sink, self.schema, self._delimiter, self._whole = sink, schema, delimiter, whole
@@ -268,18 +266,18 @@ class Writer(ABC):
 
 
 class CsvWriter(Writer):
-    """CSV, with quotes only where they are needed."""
+    """CSV, with quotes only if needed."""
 
     def _begin(self) -> None:
         self._check_column_types()
-        # A name that is a number is quoted, so that the header is not taken for a row.
+        # A name that is a number is quoted, so that the header is not read as a row.
         names = cells(strings(self.schema.names, pa.string())).to_pylist()
         names = [f'"{name}"' if as_number(name) is not None else name for name in names]
         if names:
             self._sink.write((self._delimiter.join(names) + "\n").encode())
 
     def write(self, table: pa.Table) -> None:
-        nothing = string('""' if table.num_columns == 1 else "")  # a blank line is no row
+        nothing = string('""' if table.num_columns == 1 else "")  # a blank line is not a row
         for batch in table.combine_chunks().to_batches():
             if not batch.num_rows:
                 continue
@@ -300,7 +298,7 @@ class JsonWriter(Writer):
                 lines = [json.dumps(row, ensure_ascii=False, allow_nan=False, default=as_text) for row in rows]
             except ValueError:
                 raise DecibanError(
-                    "JSON cannot hold infinite numbers, and there is one to write: write .csv or .parquet"
+                    "JSON cannot hold infinite numbers, but there is one: write .csv or .parquet"
                 ) from None
             self._sink.write("".join(line + "\n" for line in lines).encode())
 
@@ -312,7 +310,7 @@ class JsonWriter(Writer):
 
 
 def as_text(value: Any) -> str:
-    """A value that JSON has no type for: dates and times as ISO 8601 has them."""
+    """A value that JSON has no type for: dates and times in ISO 8601."""
     return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 

@@ -62,9 +62,9 @@ def exclusively(path: str | os.PathLike[str], waiting: Callable[[], object] | No
 
 
 def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
-    """Replace a file by what `write` writes, once it is on disk; until then, and on any error, the old file stays.
+    """Replace a file with what `write` writes, once it is on disk; until then, and on any error, the old file stays.
 
-    A WriteError says which it is: even then the new file may be there, with its name not yet safely on disk. A symbolic
+    A WriteError states which: even then the new file may be in place, with its name not yet safely on disk. A symbolic
     link is followed, and its target replaced. Permissions are kept; a new file gets the default ones.
     """
     place = resolved(path)
@@ -101,7 +101,7 @@ def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -
 
 @contextmanager
 def write_errors(place: Path) -> Iterator[None]:
-    """Turn errors of the disk into a WriteError; those about permissions and names say enough."""
+    """Turn disk errors into a WriteError; those about permissions and names are clear enough."""
     try:
         yield
     except (PermissionError, FileNotFoundError, IsADirectoryError):
@@ -135,7 +135,7 @@ def temporary_path(place: Path) -> Path:
 
 @contextmanager
 def locked_against_others(place: Path) -> Iterator[None]:
-    """Hold the lock of an existing file while it is replaced, unless this thread has it already."""
+    """Hold the lock of an existing file while it is replaced, unless this thread already has it."""
     if (threading.get_ident(), place) in _held:
         yield
         return
@@ -197,7 +197,7 @@ def open_temporary(temporary: Path) -> int:
     In a shared folder, others may have put a file of their own there, or a hard link to one of ours.
     """
     with suppress(FileNotFoundError):
-        leftover = os.lstat(temporary)  # by a killed writer, read-only like the file it was to replace
+        leftover = os.lstat(temporary)  # by a killed writer, read-only like the file it should replace
         if (
             stat.S_ISREG(leftover.st_mode)
             and not leftover.st_mode & stat.S_IWUSR
@@ -210,7 +210,7 @@ def open_temporary(temporary: Path) -> int:
     status = os.fstat(new)
     if status.st_uid != effective_user() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
         os.close(new)
-        raise PermissionError(f"{str(temporary)!r} is in the way and was not made by deciban: remove it")
+        raise PermissionError(f"{str(temporary)!r} exists and was not created by deciban: remove it")
     return new
 
 
@@ -238,18 +238,18 @@ def umask() -> int:
 
 
 def flush_folder(place: Path) -> None:
-    """Flush the folder's new entry for a file to disk, where folders can be opened and flushed."""
+    """Flush the folder's new entry for a file to disk, if folders can be opened and flushed."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     try:
         descriptor = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-    except PermissionError:  # one may write into a folder that one may not read
+    except PermissionError:  # a folder may be writable but not readable
         return
     try:
         os.fsync(descriptor)
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF):
-            return  # this file system flushes no folders
+            return  # this file system cannot flush folders
         raise WriteError(
             "{file!r} was written, but its folder cannot be flushed to disk ({problem}), so a power cut may bring "
             "back the old file: check the disk, and do not repeat the command",

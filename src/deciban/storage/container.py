@@ -71,7 +71,7 @@ class MappedFile:
             if not all(type(size) is int and size >= 0 for size in (*shape, begin, end)):
                 raise FileError(f"the array {name!r} has no size")
             if begin != offset or end - begin != kind.itemsize * math.prod(shape):
-                raise FileError(f"the array {name!r} is not where it should be")
+                raise FileError(f"the array {name!r} is at the wrong place")
             if end > len(self.data):
                 raise FileError("it was cut short, or is still being written")
             arrays[name] = np.frombuffer(self.data[begin:end], dtype=kind).reshape(shape)
@@ -82,7 +82,7 @@ class MappedFile:
 
 
 def open_file(path: str | os.PathLike[str] | BinaryIO) -> MappedFile:
-    """Map a file, or read an open one. If another program truncates a mapped file meanwhile, the system kills this one
+    """Map a file, or read an open one. If another program truncates a mapped file, the system kills this one
     (SIGBUS): copy soon."""
     data: bytes | mmap.mmap
     if not isinstance(path, str | bytes | os.PathLike):

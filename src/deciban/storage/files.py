@@ -1,7 +1,7 @@
 """Model files: statistics, schema and choices in safetensors format. Reading one runs no code.
 
 The tensors are the sums, packed if that makes them smaller; a JSON document beside them describes them. A checksum
-covers both. Everything read is validated as well, since anybody can compute a checksum.
+covers both. Everything read is validated as well, since anyone can compute a checksum.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def write_parts(
 
 
 def name_of(path: str | os.PathLike[str] | BinaryIO) -> str:
-    """What a file is called in messages; an open file may have no name."""
+    """The name of a file in messages; an open file may have none."""
     if isinstance(path, str | bytes | os.PathLike):
         return os.fsdecode(path)
     name = getattr(path, "name", None)
@@ -164,7 +164,7 @@ def damage(path: str | os.PathLike[str] | BinaryIO, how: str = "is damaged") -> 
 def read_parts(path: str | os.PathLike[str] | BinaryIO) -> tuple[dict[str, Any], StoredArrays, dict[str, Any]]:
     """A file's document, its arrays and its metadata, after checking format and checksum.
 
-    The file is memory-mapped while it is read, and arrays are copied when they are asked for.
+    The file is memory-mapped while it is read, and arrays are copied on access.
     """
     with damage(path, "is not a complete deciban model file"):
         file = container.open_file(path)
@@ -234,11 +234,11 @@ def read_block(
     )
     measures = family.measures(columns)
     if (categories is not None) != any(isinstance(measure, Cells) for measure in measures):
-        raise FileError(f"block {b} has categories that its family does not know, or lacks them")
+        raise FileError(f"block {b} has categories that do not fit its family")
     if parents is not None and not any(isinstance(measure, Pairs) for measure in measures):
-        raise FileError(f"block {b} has a tree that its family does not know")
+        raise FileError(f"block {b} has a tree, but its family has none")
     sums = {m.name: checked(tensors, f"{b}.{m.name}", *[(k, *s) for s in m.shapes(columns)]) for m in measures}
-    if family.pivoted and f"{b}.{Lost.name}" in tensors:  # only where rows were forgotten
+    if family.pivoted and f"{b}.{Lost.name}" in tensors:  # only if rows were forgotten
         sums[Lost.name] = checked(tensors, f"{b}.{Lost.name}", (k, size))
         if (sums[Lost.name] < 0).any():
             raise FileError(f"{b}.{Lost.name} holds a negative count")
@@ -256,17 +256,17 @@ def checked_classes(encoded: Any) -> Array:
     """The class labels: strings or numbers, distinct and ascending."""
     classes = decode(encoded)
     if not isinstance(classes, np.ndarray) or classes.ndim != 1:
-        raise FileError("its classes are not a row of labels")
+        raise FileError("its classes are not a list of labels")
     if not all(isinstance(label, PLAIN_TYPES) and label == label for label in classes.tolist()) or not is_ascending(
         classes
     ):
-        raise FileError("its classes are not distinct labels in order")
+        raise FileError("its classes are not distinct and sorted")
     return classes
 
 
 def whole_number(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise FileError(f"{value!r} is not a number of things")
+        raise FileError(f"{value!r} is not a count")
     return value
 
 
@@ -288,7 +288,7 @@ def checked_categories(encoded: Any, size: int, family: Family) -> tuple[Categor
     if encoded is None:
         return None
     if not isinstance(encoded, list) or len(encoded) != size:
-        raise FileError(f"the categories are not those of {size} columns")
+        raise FileError(f"the categories do not match those of {size} columns")
     categories = tuple(decode_categories(column) for column in encoded)
     if not family.counts_missing and any(isinstance(levels, tuple) and None in levels for levels in categories):
         raise FileError(f"in a {family.name}, what is missing is not a category")
@@ -336,7 +336,7 @@ def checked_prior(prior: Any, k: int) -> Any:
     """A class prior: a name, or a probability per class."""
     if isinstance(prior, str):
         if prior not in ("empirical", "uniform"):
-            raise FileError(f"its class prior {prior!r} is not known")
+            raise FileError(f"its class prior {prior!r} is unknown")
     elif not isinstance(prior, np.ndarray) or prior.shape != (k,) or not (prior >= 0).all():
         raise FileError("its class prior does not fit its classes")
     return prior
@@ -346,7 +346,7 @@ def checked_alpha(alpha: Any, k: int, d: int) -> Any:
     """Pseudo-counts: a number, or an array that fits, not negative; or "empirical"."""
     if isinstance(alpha, str):
         if alpha != "empirical":
-            raise FileError(f"its prior strength {alpha!r} is not known")
+            raise FileError(f"its prior strength {alpha!r} is unknown")
         return alpha
     values = np.asarray(alpha, dtype=np.float64)
     if values.shape not in ((), (d,), (k, d)) or not (np.isfinite(values).all() and (values >= 0).all()):
@@ -388,7 +388,7 @@ def checked(tensors: Mapping[str, Array], name: str, *shapes: tuple[int, ...]) -
         raise FileError(f"{name} is {dtype}{shape}, expected float64 of {' or '.join(map(str, shapes))}")
     array = tensors[name]
     if not values_in_range(name, array):
-        raise FileError(f"{name} holds a value that is not a number, or too large a one")
+        raise FileError(f"{name} holds a value that is not a number, or is too large")
     return array
 
 
@@ -400,7 +400,7 @@ def values_in_range(name: str, array: Array) -> bool:
 
 
 def left_out_parts(left_out: LeftOut | None) -> dict[str, Array]:
-    """How rows that a pool was chosen on are judged without themselves, as arrays."""
+    """How rows that a pool was chosen on are evaluated without themselves, as arrays."""
     if isinstance(left_out, ByFold):
         return {
             "left_out.edges": left_out.folds.edges,
@@ -452,7 +452,7 @@ def read_left_out(kind: Any, tensors: Mapping[str, Array], g: int, k: int) -> Le
         inverse, times = checked(arrays, "inverse", (m, m)), checked(arrays, "times", (1,))
         return ByForm(weights, classes, inverse, int(last[0]), float(times[0]))
     if kind is not None:
-        raise FileError(f"what judges the rows it was chosen by is {kind!r}, which this version does not know")
+        raise FileError(f"the method for evaluating its rows is {kind!r}, which this version does not support")
     return None
 
 
@@ -486,7 +486,7 @@ def decode(value: Any) -> Any:
         return decode_array(value["dtype"], decode(value["values"]))
     if set(value) == {"float"}:
         if value["float"] not in ("inf", "-inf", "nan"):
-            raise FileError(f"{value['float']!r} is not one of the numbers that have names")
+            raise FileError(f"{value['float']!r} is not a named number")
         return float(value["float"])
     return {decode(k): decode(v) for k, v in value["dict"]}
 
@@ -494,7 +494,7 @@ def decode(value: Any) -> Any:
 def decode_array(dtype: str, values: list[Any]) -> Array:
     """Labels or numbers as an array of an allowed type."""
     if not LABEL_DTYPES.fullmatch(dtype) or not isinstance(values, list):
-        raise FileError(f"labels of type {dtype!r} are not read")
+        raise FileError(f"labels of type {dtype!r} cannot be read")
     if dtype != "O" and "U" not in dtype:
         return np.array(values, dtype=dtype)
     if "U" in dtype and not all(isinstance(label, str) for label in values):
@@ -535,7 +535,7 @@ def decode_categories(encoded: Any) -> Categories:
     if isinstance(encoded, dict):
         cuts, middles = (np.array(encoded[name], dtype=np.float64) for name in ("cuts", "middles"))
         if cuts.ndim != 1 or middles.shape != (len(cuts) + 1,) or not (np.diff(cuts) > 0).all():
-            raise FileError("the intervals of a column are not in order")
+            raise FileError("the intervals of a column are not sorted")
         if not np.isfinite(middles).all() or not np.isfinite(cuts).all():
             raise FileError("the intervals of a column have no end")
         return Bins(tuple(cuts.tolist()), tuple(middles.tolist()))

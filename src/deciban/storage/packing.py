@@ -5,7 +5,7 @@ two or four bytes; the largest code is an escape for a value stored in `rest`, u
 multiples of a small unit, so codes may be scaled by a power of two; ascending integers are stored as differences.
 
 A cell takes at least a bit, so an unpacked array is at most 64 times as large as the packed one. Zeros are not written
-when it is unpacked, so that they take no memory where the system gives it out zeroed, page by page.
+when it is unpacked, so that they take no memory if the system allocates zeroed pages lazily.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from deciban.errors import FileError
 KINDS = {"float64": np.float64, "int64": np.int64, "int32": np.int32, "uint64": np.uint64}
 PIECES = ("bits", "small", "rest")
 WIDTHS = (np.uint8, np.uint16, np.uint32)
-MIN_BYTES = 1024  # of an array worth packing: its description takes some 300
+MIN_BYTES = 1024  # of an array worth packing: its description takes about 300
 MAX_PLACES = 60  # of a common unit: numbers with more are not multiples of one
-SAMPLE_ENTRIES = 4096  # looked at to decide whether an array is worth trying
+SAMPLE_ENTRIES = 4096  # sampled to decide whether an array is worth packing
 BYTES_AT_A_TIME = 1 << 17  # of bits, when they are unpacked
 
 
@@ -101,13 +101,13 @@ def unpack(how: Mapping[str, Any], parts: Mapping[str, Array]) -> Array:
     dtype, shape = type_and_shape(how)
     cells, small, rest, bits = math.prod(shape), parts["small"], parts["rest"], parts.get("bits")
     if small.dtype not in WIDTHS or rest.dtype != dtype or small.ndim != 1 or rest.ndim != 1:
-        raise FileError("the parts of a packed array are not of their kinds")
+        raise FileError("the parts of a packed array have the wrong types")
     if bits is not None and (bits.dtype != np.uint8 or bits.shape != ((cells + 7) // 8,)):
         raise FileError("a packed array has bits for another number of cells")
     large = small == np.iinfo(small.dtype).max
     n_stored = cells if bits is None else sum(len(at) for at in marked_cells(bits, cells))
     if len(small) != n_stored or len(rest) != large.sum():
-        raise FileError("the parts of a packed array are not as many as its cells")
+        raise FileError("the parts of a packed array do not match its number of cells")
     values = small.astype(dtype)
     least = dtype.type(0)
     if dtype.kind == "f":
@@ -131,7 +131,7 @@ def unpack(how: Mapping[str, Any], parts: Mapping[str, Array]) -> Array:
 
 
 def marked_cells(bits: Array, cells: int) -> Iterator[Array]:
-    """The positions of ones, by a few of the bytes at a time: of all cells they would take as much as the array."""
+    """The positions of ones, a few bytes at a time: for all cells they would take as much memory as the array."""
     for start in range(0, len(bits), BYTES_AT_A_TIME):
         some = bits[start : start + BYTES_AT_A_TIME]
         yield 8 * start + np.flatnonzero(np.unpackbits(some, count=min(8 * len(some), cells - 8 * start)))

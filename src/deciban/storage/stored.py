@@ -1,4 +1,4 @@
-"""The arrays of a file, each copied or unpacked when it is asked for, so that none is made that no model needs."""
+"""The arrays of a file, each copied or unpacked on access, so that only those that a model needs are made."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from deciban.storage.packing import PIECES, type_and_shape, unpack
 
 
 class StoredArrays(Mapping[str, Array]):
-    """Arrays by name. What is stored as it is, is copied: the file may change afterwards.
+    """Arrays by name. Arrays that are not packed are copied: the file may change afterwards.
 
-    Types and shapes are known before an array is made, so that whoever needs another one can refuse it first.
+    Types and shapes are known before an array is made, so that a wrong one can be refused first.
     """
 
     def __init__(self, stored: Mapping[str, Array], packed: Mapping[str, Any], prefix: str = "") -> None:
@@ -37,14 +37,14 @@ class StoredArrays(Mapping[str, Array]):
         return len(self._names)
 
     def described(self, name: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-        """The type and the shape of an array, which is not made for that."""
+        """The type and the shape of an array, without making it."""
         full_name = self._names[name]
         if full_name in self._packed:
             return type_and_shape(self._packed[full_name])
         return self._stored[full_name].dtype, self._stored[full_name].shape
 
     def part(self, prefix: str) -> StoredArrays:
-        """The arrays whose names begin so, by the rest of their names."""
+        """The arrays whose names have a prefix, by the rest of their names."""
         return StoredArrays(self._stored, self._packed, self._prefix + prefix)
 
 
@@ -54,7 +54,7 @@ def described(arrays: Mapping[str, Array], name: str) -> tuple[np.dtype[Any], tu
 
 
 def part(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:
-    """The arrays whose names begin so, by the rest of their names."""
+    """The arrays whose names have a prefix, by the rest of their names."""
     if isinstance(arrays, StoredArrays):
         return arrays.part(prefix)
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

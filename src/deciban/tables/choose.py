@@ -41,26 +41,26 @@ from deciban.tables.encode import Cuts, EncodedRows, Encoding, choose_encoding, 
 from deciban.tables.experts import boosted, contexts, forest, gaussians
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.boosted import BoostedTrees
-from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, log_loss
+from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss
 from deciban.tables.experts.words import Words
 from deciban.tables.model import MAX_EVIDENCE_NATS, WORK_PER_ENTRY, Candidate, Record, TableModel
 from deciban.tables.views import importance
 from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
-SAMPLE_ROWS = 20_000  # structures are chosen on at most so many rows
-MIN_EVAL_ROWS, MAX_EVAL_ROWS = 3000, 4000  # rows that the pool is fitted on lie between these,
-EVAL_ROWS_TIMES_CLASSES = 30_000  # and are fewer the more classes there are
+SAMPLE_ROWS = 20_000  # structures are chosen on at most this many rows
+MIN_EVAL_ROWS, MAX_EVAL_ROWS = 3000, 4000  # the pool is fitted on a number of rows between these,
+EVAL_ROWS_TIMES_CLASSES = 30_000  # and on fewer, the more classes there are
 MAX_EVAL_ENTRIES = 1 << 24  # of their evidence, but never fewer rows than
 MIN_EVAL_ROWS_OF_WIDE_TABLES = 500
 EXPECTED_EXPERTS = 10
-GRID_ROWS = (500, 1500)  # candidates are compared on so many rows, at least and at most,
+GRID_ROWS = (500, 1500)  # candidates are compared on this many rows, at least and at most,
 MAX_GRID_ENTRIES = 50_000  # and for Gaussians on no more entries than this
 MAX_CLASSES_FOR_DEEP_CONTEXTS = 50  # with more classes contexts are one parent deep: counts are kept for every class
-MAX_LOSS_RATIO_OF_PIECES = 1.5  # pieces with more than so many times the loss of whole classes are dropped
+MAX_LOSS_RATIO_OF_PIECES = 1.5  # pieces are dropped if their loss is more than this many times that of whole classes
 N_FOLDS = 3  # for fitting the weights on few rows
 MIN_ROWS_TO_CHOOSE = 40  # with fewer rows only the default settings are tried: the best of many wins by chance
-MIN_GAIN_NATS = 6.0  # by which a setting must beat the default in all, below MIN_ROWS_FOR_CLOSED_FORM rows
+MIN_GAIN_NATS = 6.0  # total gain over the default that a setting needs, below MIN_ROWS_FOR_CLOSED_FORM rows
 EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows of the prior of the weights
 PRIOR_WEIGHT_LOG_ROWS = np.log([30.0, 100.0, 300.0])  # numbers of rows for which the prior weights below hold
 PRIOR_WEIGHTS = {
@@ -208,12 +208,12 @@ class Chooser:
         self.eval_weight = None if weight is None else grouped(weight[self.eval_index])
         self.workers = threads(n_jobs, rows.codes.size * WORK_PER_ENTRY)
         self.too_few = len(self.eval_index) < MIN_ROWS_TO_CHOOSE
-        # With few rows per column, near-singular covariances and chosen laws overfit.
+        # With few rows per column, near-singular covariances and chosen smoothings overfit.
         self.cramped = len(encoding.columns) > len(y) / 2
-        self.laws: tuple[tuple[str, str, float, float], ...] = ()
+        self.smoothings: tuple[tuple[str, str, float, float], ...] = ()
 
     def in_classes(self, where: Array, k: int) -> Chooser:
-        """The same among k classes, of which the present ones are at `where`."""
+        """The same among k classes; those present are at `where`."""
         other = copy.copy(self)
         other.k, other.eval_y = k, where[self.eval_y].astype(np.int32)
         return other
@@ -224,7 +224,7 @@ class Chooser:
         `watch` gets the number of kinds of experts tried so far, and the least log loss of the last.
         """
         first = self._columns()
-        if len(np.unique(self.eval_y)) < 2:  # nothing to choose by
+        if len(np.unique(self.eval_y)) < 2:  # nothing to choose from
             return (first,)
         tasks: list[Callable[[], list[Tried]]] = []
         d, numbers = len(self.encoding.columns), any(isinstance(c, Cuts) for c in self.encoding.columns)
@@ -266,21 +266,21 @@ class Chooser:
         ]
         return tried[best][1]
 
-    def _columns(self) -> ColumnLaws:
+    def _columns(self) -> ColumnDistributions:
         offsets = self.encoding.offsets
-        empty = ColumnLaws((), offsets, np.zeros((self.k, int(offsets[-1]))))
+        empty = ColumnDistributions((), offsets, np.zeros((self.k, int(offsets[-1]))))
         counts = empty.learned(self.rows, self.y, self.weight).counts
         binned = self.encoding.ordered
         row_weight = 1.0 if self.weight is None else float(self.weight.sum() / max(1, (self.weight > 0).sum()))
         choose = not (self.cramped or self.too_few)
-        laws, losses, usual = choose_laws(counts, offsets, binned, self.log_prior, row_weight, choose)
+        smoothings, losses, usual = choose_smoothings(counts, offsets, binned, self.log_prior, row_weight, choose)
         seen = self.count > 0
         prior_loss = -float(self.count[seen] @ self.log_prior[seen])
-        self.laws = tuple(
-            (name, str(law), (prior_loss - loss) / max(1.0, self.count.sum()), default - loss)
-            for name, law, loss, default in zip(self.encoding.names, laws, losses, usual, strict=True)
+        self.smoothings = tuple(
+            (name, str(smoothing), (prior_loss - loss) / max(1.0, self.count.sum()), default - loss)
+            for name, smoothing, loss, default in zip(self.encoding.names, smoothings, losses, usual, strict=True)
         )
-        return ColumnLaws(laws, offsets, counts)
+        return ColumnDistributions(smoothings, offsets, counts)
 
     def _gaussians(self, view: str) -> list[Tried]:
         """Each class whole, and cut in pieces if that is not much worse; in more pieces as long as the loss falls."""
@@ -331,7 +331,7 @@ class Chooser:
         row_weight = 1.0 if w is None else float(np.median(w))
         moments = gaussians.Moments.of(X, cut.of(X, self.y), self.weight, parts)
         within = moments.centred()[1].sum(axis=0)
-        # Coordinates have about unit variance: one pseudo-row of that, where few rows show no spread.
+        # Coordinates have about unit variance: one pseudo-row of that, if too few rows show any spread.
         target = (np.diagonal(within) + 1.0) / (max(0.0, float(self.count.sum()) - parts) + 1.0)
         own = cut.of(X_some, y)
         tried: Tried = []
@@ -409,7 +409,7 @@ class Chooser:
         m, d, n = len(model.experts), len(model.encoding.columns), len(self.eval_index)
         if len(np.unique(self.eval_y)) < 2:  # nothing to fit weights on
             return replace(model, pool=Pool.zero(m + d, len(model.classes)))
-        # To pick the best of many columns would use the labels: either all columns get a weight of their own, or none.
+        # Picking the best of many columns would use the labels: either all columns get a weight of their own, or none.
         some = np.arange(d if d <= MAX_COLUMNS_WITH_OWN_WEIGHT else 0)
         vectors, mark, w = self._evidence_vectors(model, some), self.eval_rows.mark, self.eval_weight
         log_prior, usual = log_class_prior("empirical", model.weight), self._weight_prior(model, len(some))
@@ -439,7 +439,7 @@ class Chooser:
         candidates = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *self.candidates]
         weights = iter(chosen.pool.weights)
         candidates = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in candidates]
-        record = Record(tuple(candidates), self.laws, loss, accuracy, n, float(model.weight.sum()))
+        record = Record(tuple(candidates), self.smoothings, loss, accuracy, n, float(model.weight.sum()))
         place = np.append(np.arange(m), m + some)
         pool, left_out = chosen.pool.spread(place, m + d), chosen.left_out.spread(place, m + d)
         model = replace(model, pool=pool, left_out=left_out, record=record)
@@ -492,7 +492,7 @@ class Chooser:
             expert = model.experts[i]
             expert = expert.plus(expert.scaled(0.0).learned(gone, gone_y, gone_w), -1.0)
             scores = np.empty((len(y), self.k))
-            if isinstance(expert, ColumnLaws):
+            if isinstance(expert, ColumnDistributions):
                 scores[rest] = expert.weighted_evidence_without(kept, kept_y, kept_w, column_weights, none)[0]
                 scores[removed] = expert.weighted_evidence(gone, column_weights)
             else:
@@ -557,7 +557,7 @@ class Chooser:
         m, removed = len(model.experts), w if learned else np.zeros(len(rows))
         out = np.zeros((len(rows), m + len(columns), self.k))
         out[:, 0], out[:, m:] = model.columns.weighted_evidence_without(
-            rows, y, removed, np.ones(len(model.columns.laws)), columns
+            rows, y, removed, np.ones(len(model.columns.smoothings)), columns
         )
 
         def work(i: int) -> None:

@@ -1,11 +1,11 @@
 """The density of a table's rows, p(x) = Σ_y P(y) p(x | y), and samples from it.
 
-Where a network of columns was chosen, coarse codes follow a mixture of its two halves:
+If a network of columns was chosen, coarse codes follow a mixture of its two halves:
 
     p(x | y) = ½ Σ_s p_s(groups | y) · Π_j p(code_j | group_j, y) · p(x_j | code_j)
 
-The second factor is the column's own law within a group of codes that the network merges; without a network, columns
-are independent. A number is uniform within its bin. Texts can be sampled, but have no density.
+The second factor is the column's own distribution within a group of codes that the network merges; without a network,
+columns are independent. A number is uniform within its bin. Texts can be sampled, but have no density.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Density:
         return cls(model, next(networks, None))
 
     def groups(self, column: int) -> Array:
-        """The network's code for each code of a column; UNSEEN where it has none."""
+        """The network's code for each code of a column; UNSEEN if it has none."""
         assert self.network is not None
         codes = np.arange(self.model.encoding.columns[column].size, dtype=np.int32)
         return np.asarray(self.network.maps[column][self.model.encoding.small_of(column, codes)])
@@ -53,7 +53,7 @@ class Density:
             group = self.groups(j)
             group_probabilities = np.zeros((UNSEEN + 1, len(probabilities)))
             np.add.at(group_probabilities, group, probabilities.T)
-            group_probabilities[UNSEEN] = 1.0  # the column's own law stays as it is
+            group_probabilities[UNSEEN] = 1.0  # the column's own distribution is unchanged
             codes = rows.codes[:, j]
             at = np.where(codes < 0, UNSEEN, group[np.maximum(codes, 0)])
             out -= np.log(np.where(group_probabilities > 0, group_probabilities, 1.0))[at]

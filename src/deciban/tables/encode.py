@@ -40,8 +40,8 @@ class Cuts:
     """A column of numbers: the ends of its bins, its mean and its scale."""
 
     cuts: Floats  # (bins − 1,) ascending: x ≤ cuts[0] is bin 1
-    low: Floats  # (bins,) the least value seen in each bin
-    high: Floats  # (bins,) the greatest
+    low: Floats  # (bins,) the smallest value seen in each bin
+    high: Floats  # (bins,) the largest
     mass: Floats  # (bins,) shares of the entries that are not missing
     knots: Floats  # values, ascending, whose
     scores: Floats  # normal scores are these
@@ -49,7 +49,7 @@ class Cuts:
     scale: float
     missing: float  # share of rows
     whole: bool  # whether values are whole numbers
-    dates: str | None = None  # the unit, where they are dates
+    dates: str | None = None  # the unit, if they are dates
 
     @property
     def size(self) -> int:
@@ -146,7 +146,7 @@ class Known:
             table[:, i] = indicator(np.arange(len(table)) == level + 1, float(self.mass[level]))
         if self.gap:
             table[:, -1] = indicator(np.arange(len(table)) == 0, self.missing)
-        table[-1] = 0.0  # where the mean is
+        table[-1] = 0.0  # the mean
         if not self.missing:
             table[0] = 0.0
         known = np.where(codes < 0, len(table) - 1, np.minimum(codes, len(table) - 1))
@@ -243,7 +243,7 @@ def first_of_bins(count: Array, bins: int) -> Array:
 
 
 def midpoints(low: Floats, high: Floats) -> Floats:
-    """The middle; of neighbouring numbers, which have none, the lower: a value up to a cut is below it."""
+    """The midpoint; for adjacent numbers, which have none, the lower: a value up to a cut is below it."""
     middle = low + (high - low) / 2
     return np.where(middle < high, middle, low)
 
@@ -268,7 +268,7 @@ class EncodedRows:
     small: Array  # (n, d) uint8: as trees read them
     real: Floats  # (n, D) coordinates
     scores: Floats  # (n, D) with normal scores in the place of numbers
-    mark: Array  # (n,) uint64: a hash of the row that decides which trees may see it; empty where not needed
+    mark: Array  # (n,) uint64: a hash of the row that decides which trees may see it; empty if not needed
     texts: tuple[list[str], ...] = ()  # the columns of text; a missing value is ""
 
     def __len__(self) -> int:
@@ -328,7 +328,7 @@ class Encoding:
         return self if same else replace(self, columns=tuple(columns))
 
     def rows(self, frame: Frame, marked: bool = False) -> EncodedRows:
-        """Rows as experts read them; `marked` where structures that never saw a row must be known."""
+        """Rows as experts read them; `marked` if it must be known which structures never saw a row."""
         n = frame.size
         codes = np.empty((n, len(self.columns)), dtype=np.int32)
         real = np.empty((n, sum(c.width for c in self.columns)))
@@ -407,7 +407,7 @@ def choose_encoding(frame: Frame, texts: tuple[str, ...] = ()) -> Encoding:
 
 
 def with_fewer_coordinates(columns: list[Coded]) -> list[Coded]:
-    """The columns with fewer indicators per column, where there would be too many coordinates."""
+    """The columns with fewer indicators per column, if there would be too many coordinates."""
     room = MAX_COORDINATES - sum(c.width for c in columns if isinstance(c, Cuts))
     limit = MAX_INDICATORS
     while limit > 0 and sum(min(len(c.indicator_levels), limit) + 1 for c in columns if isinstance(c, Known)) > max(

@@ -30,7 +30,7 @@ from deciban.storage.files import (
 )
 from deciban.tables.encode import N_SMALL_CODES, Coded, Cuts, Encoding, Known
 from deciban.tables.experts import expert_named
-from deciban.tables.experts.columns import ColumnLaws
+from deciban.tables.experts.columns import ColumnDistributions
 from deciban.tables.model import Candidate, Record, TableModel
 
 CUTS = ("cuts", "low", "high", "mass", "knots", "scores")
@@ -67,7 +67,7 @@ def parts(model: TableModel) -> tuple[dict[str, Any], dict[str, Array]]:
             "record": encode(
                 {
                     "candidates": [[c.expert, c.setting, c.loss, c.weight, c.chosen] for c in record.candidates],
-                    "laws": [list(law) for law in record.laws],
+                    "laws": [list(smoothing) for smoothing in record.smoothings],
                     "loss": record.loss,
                     "accuracy": record.accuracy,
                     "rows": record.rows,
@@ -127,20 +127,20 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> TableM
         reader.texts,
     )
     if encoding.names != reader.names or [type(c) for c in encoding.columns] != coded_as(reader):
-        raise FileError("its columns are not those that it speaks of")
+        raise FileError("its columns differ from those it names")
     experts = tuple(
         expert_named(about["expert"]).unpack(about, CheckedArrays(tensors, f"expert.{i}."), encoding, k)
         for i, about in enumerate(decode(table["experts"]))
     )
-    if not experts or not isinstance(experts[0], ColumnLaws):
-        raise FileError("its first expert is not that of columns")
+    if not experts or not isinstance(experts[0], ColumnDistributions):
+        raise FileError("its first expert must be that of columns")
     own = CheckedArrays(tensors, "")
     weight = own.floats("weight", (k,))
     weights = own.floats("pool.weights", (len(experts) + len(encoding.columns),))
     if (weight < 0).any() or (weights < 0).any():
         raise FileError("a weight is negative")
     if not all(expert.fits(weight) for expert in experts):
-        raise FileError("its texts are not those of its rows")
+        raise FileError("its columns of text differ from those of its rows")
     pool = Pool(weights, own.floats("pool.offsets", (k,)))
     class_prior = checked_prior(decode(document["class_prior"]), k)
     record = read_record(decode(table["record"]))
@@ -161,7 +161,7 @@ def coded_as(reader: TableColumns) -> list[type[Coded]]:
 
 
 def format_out(kind: ColumnKind) -> list[Any]:
-    """How a column writes numbers or dates, and what is in doubt of that; nothing where they are plain."""
+    """How a column writes numbers or dates, and what is doubtful about it; empty if they are plain."""
     return [] if kind.format is None else [asdict(kind.format), kind.doubt]
 
 
@@ -174,7 +174,7 @@ def format_in(more: list[Any]) -> tuple[Format, str] | tuple[()]:
 
 def known_kind(kind: Any) -> Kind:
     if kind not in get_args(Kind):
-        raise FileError(f"a column of kind {kind!r} is not known")
+        raise FileError(f"a column of kind {kind!r} is unknown")
     return cast("Kind", kind)
 
 
@@ -218,6 +218,8 @@ def read_record(about: Mapping[str, Any]) -> Record:
         Candidate(str(expert), str(setting), float(loss), None if weight is None else float(weight), bool(chosen))
         for expert, setting, loss, weight, chosen in about["candidates"]
     )
-    laws = tuple((str(name), str(law), float(gain), float(over)) for name, law, gain, over in about["laws"])
+    smoothings = tuple(
+        (str(name), str(smoothing), float(gain), float(over)) for name, smoothing, gain, over in about["laws"]
+    )
     figures = (float(about["loss"]), float(about["accuracy"]), int(about["rows"]), float(about["weight"]))
-    return Record(candidates, laws, *figures, unpacked(about.get("importance")))
+    return Record(candidates, smoothings, *figures, unpacked(about.get("importance")))

@@ -32,13 +32,13 @@ from deciban.schema import find, union_classes
 from deciban.show import plain
 from deciban.tables.encode import Cuts, EncodedRows, Encoding, Known
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnLaws, centred
+from deciban.tables.experts.columns import ColumnDistributions, centred
 from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
 BLOCK_ROWS = 16_384  # rows encoded at a time
 MAX_ROWS_IN_ONE_THREAD = 64  # too few rows for more threads, ours or those of BLAS
-WORK_PER_ENTRY = 30  # how much more work an entry is here than where it is only summed
+WORK_PER_ENTRY = 30  # how much more work an entry is here than in a plain sum
 MAX_EVIDENCE_ENTRIES = 1 << 22  # held at a time, of rows left out
 MAX_EVIDENCE_NATS = 50.0  # a limit for each expert, so that none can overrule all others on an unusual row
 
@@ -61,9 +61,9 @@ class Record:
     """How the choice was made."""
 
     candidates: tuple[Candidate, ...] = ()
-    laws: tuple[
+    smoothings: tuple[
         tuple[str, str, float, float], ...
-    ] = ()  # column, law, gain of the column in nats per row, of the law in all
+    ] = ()  # column, smoothing, gain of the column in nats per row, of the smoothing in all
     loss: float = np.nan
     accuracy: float = np.nan
     rows: int = 0  # on which candidates were evaluated
@@ -95,12 +95,12 @@ class TableModel(Learner):
         pairs = zip(self.encoding.names, self.encoding.columns, strict=True)
         return self.reader.read(X, {name: coded.levels for name, coded in pairs if isinstance(coded, Known)})
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ prediction
 
     @property
-    def columns(self) -> ColumnLaws:
+    def columns(self) -> ColumnDistributions:
         first = self.experts[0]
-        assert isinstance(first, ColumnLaws)
+        assert isinstance(first, ColumnDistributions)
         return first
 
     @property
@@ -214,7 +214,7 @@ class TableModel(Learner):
                     own.weights[m] = 1.0
         return replace(self, experts=(*self.experts, expert), pool=pool, left_out=left_out)
 
-    # ------------------------------------------------------------------ other answers
+    # ------------------------------------------------------------------ other results
 
     def log_density(self, rows: Frame, n_jobs: int | None = None) -> Floats:
         from deciban.tables import density
@@ -268,7 +268,7 @@ class TableModel(Learner):
         weight = np.zeros(k)
         weight[where] = self.weight
         if not isinstance(self.class_prior, str):
-            raise SchemaError("a class prior that was given cannot speak of classes that came later: fit again")
+            raise SchemaError("the class prior that was given does not cover classes added later: fit again")
         experts = tuple(expert.in_classes(where, k) for expert in self.experts)
         places = np.full(k, -1)
         places[where] = np.arange(len(where))
@@ -399,7 +399,7 @@ class TableModel(Learner):
 
     @property
     def why_inexact(self) -> str:
-        return f"{self.unlabelled} labels were guessed, by what all the others said" if self.unlabelled else ""
+        return f"{self.unlabelled} labels were guessed from all the others" if self.unlabelled else ""
 
     def check_values(self, frame: Frame, y: Codes, weight: Floats | None) -> None:
         """Check that rows to be left out were learned: each value must have been counted in its class."""
@@ -428,7 +428,7 @@ class TableModel(Learner):
     def with_prior(self, class_prior: str | Floats) -> TableModel:
         return replace(self, class_prior=class_prior)
 
-    # ------------------------------------------------------------------ what is hidden, what is chosen
+    # ------------------------------------------------------------------ missing labels, choices
 
     def fill(
         self,
@@ -459,7 +459,7 @@ class TableModel(Learner):
         del rows, codes, weight, n_jobs
         return self
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ pickling
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from deciban.tables import files

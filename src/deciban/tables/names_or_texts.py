@@ -1,10 +1,10 @@
-"""Whether the strings of a column are names or texts, where their looks leave it open: predictions decide.
+"""Whether the strings of a column are names or texts, if their form leaves it open: predictions decide.
 
 "Braund, Mr. Owen Harris" is a name that no other row has, and so predicts nothing; its words do. "New York" is a name
-that comes again and again, and its words predict no more than that. Strings alone do not tell the two apart.
+that is repeated often, and its words predict no more than the name. The strings alone do not distinguish the two.
 
-Each half of the rows is predicted by the other. Leave-one-out would not do here: where the same strings come again and
-again, how much a word is known to tell depends on the very row that is left out.
+Each half of the rows is predicted by the other. Leave-one-out does not work here: if strings are repeated,
+how informative a word is depends on the very row that is left out.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from deciban.reading.kinds import ColumnKind
 from deciban.reading.table import TableColumns
 from deciban.tables.encode import EncodedRows, choose_encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnLaws, centred, choose_laws, row_losses
+from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, row_losses
 from deciban.tables.experts.words import Words
 from deciban.tables.model import MAX_EVIDENCE_NATS
 from deciban.threads import own_threads
 
-MAX_ROWS = 3000  # enough to tell
-DEGREES = (0.25, 0.5, 0.75, 1.0)  # of belief in a category's evidence
+MAX_ROWS = 3000  # enough to decide
+DEGREES = (0.25, 0.5, 0.75, 1.0)  # weights of a category's evidence
 MIN_GAIN_NATS, MIN_GAIN_ERRORS = 6.0, 2.0  # what a change must gain over all rows, in nats and in standard errors
 
 
@@ -70,12 +70,12 @@ def decided(kind: ColumnKind, frame: Frame, y: Codes, k: int, weight: Floats) ->
 
 
 def is_clear(gain: Floats) -> bool:
-    """Whether what rows gain, in nats, is more than chance."""
+    """Whether the gain of rows, in nats, is more than chance."""
     return bool(gain.sum() > max(MIN_GAIN_NATS, MIN_GAIN_ERRORS * np.sqrt(len(gain)) * gain.std()))
 
 
 def halves(column: Levels) -> Array:
-    """Which half each row is in, (n,) bool: of rows with the same string every other one, whatever their classes."""
+    """Which half each row is in, (n,) bool: of rows with the same string every other one, regardless of class."""
     first = np.array([*(crc32(str(level).encode("utf-8", "surrogatepass")) & 1 for level in column.levels), 0])
     order = np.argsort(column.codes, kind="stable")
     begins = np.flatnonzero(np.diff(column.codes[order], prepend=-2))
@@ -89,7 +89,7 @@ def losses_by_halves(
 ) -> Iterator[tuple[float, ...]]:
     """Of each row its weight, and its log loss with the column as text, without it, and as a category.
 
-    As a category it is believed in several degrees: the pool of a model would not believe it fully either.
+    As a category it is given several weights: the pool of a model would not give it full weight either.
     """
     as_text, as_name = (
         TableColumns((replace(kind, kind=one),)).read(frame.select([kind.name])) for one in ("text", "category")
@@ -107,13 +107,15 @@ def losses_by_halves(
         log_prior = log_class_prior("empirical", count)
         usable = np.flatnonzero(count[own] > w * (1.0 + 1e-9))
         words = Words.chosen(kind.name, 0, texts.take(train), own, k, w, usable) if len(usable) else None
-        empty = ColumnLaws((), encoding.offsets, np.zeros((k, int(encoding.offsets[-1]))))
+        empty = ColumnDistributions((), encoding.offsets, np.zeros((k, int(encoding.offsets[-1]))))
         counts = empty.learned(names.take(train), own, w).counts
-        laws, _, _ = choose_laws(counts, encoding.offsets, encoding.ordered, log_prior, float(w.mean()), choose=True)
+        smoothings, _, _ = choose_smoothings(
+            counts, encoding.offsets, encoding.ordered, log_prior, float(w.mean()), choose=True
+        )
         truth = np.ascontiguousarray(y[test])
         without = row_losses(np.zeros((len(test), k)), log_prior, truth)
         text = without if words is None else row_losses(evidence_of(words, texts.take(test)), log_prior, truth)
-        evidence = evidence_of(ColumnLaws(laws, encoding.offsets, counts), names.take(test))
+        evidence = evidence_of(ColumnDistributions(smoothings, encoding.offsets, counts), names.take(test))
         as_category = [row_losses(degree * evidence, log_prior, truth) for degree in DEGREES]
         yield from zip(weight[test], text, without, *as_category, strict=True)
 

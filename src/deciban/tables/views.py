@@ -81,8 +81,8 @@ def stacked(each: Floats, together: Floats) -> Floats:
 def within_limits(parts: Floats) -> Floats:
     """An expert's parts (n, items, k) that add up to its evidence as it is pooled: centred, and clipped.
 
-    Where the evidence was clipped its parts shrink in proportion. Where there are no finite parts, as where a class is
-    impossible, the last part has it all.
+    If the evidence was clipped, its parts shrink in proportion. If there are no finite parts, as when a class is
+    impossible, the last part gets all of it.
     """
     whole = parts.sum(axis=1)
     pooled, is_finite = centred(whole.copy(), MAX_EVIDENCE_NATS), np.isfinite(whole)
@@ -100,14 +100,14 @@ def within_limits(parts: Floats) -> Floats:
 
 
 def shared_out(parts: Floats, total: float) -> Floats:
-    """Parts in proportion that add up to `total`; where they cannot, the last has it all."""
+    """Parts in proportion that add up to `total`; if that is impossible, the last gets all of it."""
     whole = float(parts.sum())
     if np.isfinite(whole) and whole:
         return parts * (total / whole)
     return np.append(np.zeros(max(0, len(parts) - 1)), total)
 
 
-# ------------------------------------------------------------------ which columns decide
+# ------------------------------------------------------------------ importance of columns
 
 
 def importance(
@@ -148,7 +148,7 @@ def importance(
 
 
 def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None) -> TableModel:
-    """The model without learned rows, and with the experts that it uses alone; structures and weights stay."""
+    """The model without learned rows, and with only the experts that it uses; structures and weights stay."""
     m = len(model.experts)
     used = [i for i in range(m) if i == 0 or model.pool.weights[i] > 0]
     experts = tuple(
@@ -193,13 +193,13 @@ def value_of(column: Column) -> Any:
 
 def summary(model: TableModel) -> Summary:
     """What was chosen and why: columns with the evidence of each alone, and candidates, those in use first."""
-    laws = {name: (law, gain) for name, law, gain, _ in model.record.laws}
+    smoothings = {name: (smoothing, gain) for name, smoothing, gain, _ in model.record.smoothings}
     weights = dict(zip(model.encoding.names, model.column_weights, strict=True))
     rows: list[tuple[Any, ...]] = []
     for kind in model.reader.kinds:
-        law, gain = laws.get(kind.name, ("left out" if kind.kind in LEFT_OUT else "", None))
+        smoothing, gain = smoothings.get(kind.name, ("left out" if kind.kind in LEFT_OUT else "", None))
         decibans = None if gain is None else gain * DECIBANS
-        rows.append((kind.name, kind.kind, decibans, weights.get(kind.name), law, kind.why))
+        rows.append((kind.name, kind.kind, decibans, weights.get(kind.name), smoothing, kind.why))
     title = "columns (dB: evidence of each alone about a row's class, on average)"
     columns = Table(title, ("column", "kind", "dB", "weight", "distribution", "why"), rows, most=max(60, len(rows)))
     candidates = sorted(model.record.candidates, key=lambda c: (not c.weight, not c.chosen, c.loss))
@@ -210,7 +210,7 @@ def summary(model: TableModel) -> Summary:
     notes = [f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT]
     now, then = float(model.weight.sum()), model.record.weight
     if then and abs(now - then) > 1e-9 * max(now, then):  # with too few rows nothing was chosen
-        notes.append(f"choices and losses are of the {then:g} rows that fit saw; {now:g} are learned now")
+        notes.append(f"choices and losses are from the {then:g} rows that fit saw; {now:g} are learned now")
     if model.record.importance is None:
         notes.append("importance is not stored with this model: importance(X, y) computes it")
     return Summary(
@@ -231,7 +231,7 @@ def summary(model: TableModel) -> Summary:
 def strongest(model: TableModel, target: int, most: int) -> list[tuple[str, float]]:
     """The strongest evidence of single values for a class against the mean of the others, in decibans.
 
-    On average over the rows of `importance`, where it was computed; otherwise by the laws of the columns alone.
+    On average over the rows of `importance`, if it was computed; otherwise by the distributions of single columns.
     """
     if not model.weight[target] > 0:
         return []

@@ -1,8 +1,8 @@
 """A joint Gaussian of the most common items, so that correlated items are not counted twice.
 
-Graded evidence treats one item at a time. Beside it, the most common words and pairs of a document are one vector x
-(u^−½ where the item is present, of u distinct items, and 0 where it is not), which is modelled as normal in every
-class, with a covariance shared by all classes:
+Graded evidence treats one item at a time. In addition, the most common words and pairs of a document are one vector x
+(u^−½ if the item is present, of u distinct items, otherwise 0), which is modelled as normal in every class, with a
+covariance shared by all classes:
 
     F_k = −½ N (x − m_k)ᵀ (S + R)⁻¹ (x − m_k),    m_k = (Σ_k x + A μ) / (n_k + A)
 
@@ -92,7 +92,7 @@ class CommonItems:
         return len(self.number)
 
     def none(self, k: int) -> CommonItems:
-        """The same items, with nothing learned of k classes."""
+        """The same items for k classes, with nothing learned."""
         zeros = np.zeros((self.size, self.size))
         return replace(self, by_class=np.zeros((k, self.size)), products=zeros, known={})  # solutions are of other sums
 
@@ -276,7 +276,7 @@ class System(NamedTuple):
         try:
             inverse = np.ascontiguousarray(inverse_half(matrix))
         except np.linalg.LinAlgError as error:  # sums of rows and a ridge are positive definite
-            raise ForgetError("the sums of items that are modelled together are not those of any documents") from error
+            raise ForgetError("the sums of items that are modelled together cannot come from any documents") from error
         kernel.mirror(inverse)
         self.sums.known[self.ridge] = SolvedSystem(inverse)
         return inverse
@@ -388,7 +388,7 @@ class ItemGaussian:
 class RidgeGaussians:
     """An ItemGaussian for every ridge."""
 
-    laws: tuple[ItemGaussian, ...]
+    parts: tuple[ItemGaussian, ...]
     slopes: Floats  # (d, ridges · k)
     constants: Floats  # (ridges · k,)
 
@@ -402,20 +402,22 @@ class RidgeGaussians:
         tolerance: float = SOLVER_TOLERANCE,
     ) -> RidgeGaussians:
         scatter = within_classes(sums, weight) if left_out else None
-        laws = tuple(ItemGaussian.of(sums, weight, float(ridge), scatter, tolerance) for ridge in ridge_values)
-        slopes, constants = zip(*(law.weights() for law in laws), strict=True)
-        return cls(laws, np.hstack(slopes), np.hstack(constants))
+        gaussians = tuple(ItemGaussian.of(sums, weight, float(ridge), scatter, tolerance) for ridge in ridge_values)
+        slopes, constants = zip(*(gaussian.weights() for gaussian in gaussians), strict=True)
+        return cls(gaussians, np.hstack(slopes), np.hstack(constants))
 
     def evidence(self, rows: ItemVectors, n_jobs: int | None = None) -> Floats:
         """F of new rows, (n, ridges, k), less its mean over the classes."""
         scores = rows.times(self.slopes, n_jobs) + self.constants
-        return rows.centred(scores.reshape(len(rows), len(self.laws), -1))
+        return rows.centred(scores.reshape(len(rows), len(self.parts), -1))
 
     def evidence_without(self, rows: ItemVectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
         """The same for learned rows of classes y and these weights, each under the sums without it."""
-        p = rows.times(np.hstack([law.solved for law in self.laws]), n_jobs).reshape(len(rows), len(self.laws), -1)
-        q = rows.squared([law.inverse for law in self.laws if law.inverse is not None], n_jobs)
-        each = (law.evidence_without(p[:, r], q[:, r], y, weight) for r, law in enumerate(self.laws))
+        p = rows.times(np.hstack([gaussian.solved for gaussian in self.parts]), n_jobs).reshape(
+            len(rows), len(self.parts), -1
+        )
+        q = rows.squared([gaussian.inverse for gaussian in self.parts if gaussian.inverse is not None], n_jobs)
+        each = (gaussian.evidence_without(p[:, r], q[:, r], y, weight) for r, gaussian in enumerate(self.parts))
         return rows.centred(np.stack(list(each), axis=1))
 
 
@@ -425,7 +427,7 @@ def within_classes(sums: CommonItems, weight: Floats) -> Floats:
 
 
 def per_row(weight: Floats) -> Floats:
-    """1 / n, and 0 of a class without rows."""
+    """1 / n, and 0 for a class without rows."""
     return np.asarray(np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0))
 
 

@@ -1,4 +1,4 @@
-"""Documents in any container, as the kernel reads them: in place where possible."""
+"""Documents in any container, as the kernel reads them: in place if possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deciban.errors import DecibanError
 from deciban.reading.missing import is_missing
 from deciban.text.raw import Documents
 
-BATCH_CHARACTERS = 1 << 24  # taken at a time from an iterator, or from what must be converted first
+BATCH_CHARACTERS = 1 << 24  # taken at a time from an iterator, or from documents that must be converted first
 
 
 class Lines(Sequence[str]):
@@ -183,13 +183,13 @@ def check(document: Any, number: int) -> None:
     if isinstance(document, float) and document != document:
         raise DecibanError(
             "np.nan is an invalid document, expected byte or unicode string. Document {row} is missing: leave it "
-            "out, or replace it by ''",
+            "out, or replace it with ''",
             row=number,
             value=document,
         )
     if np.ndim(document) == 0 and is_missing(document):
         raise DecibanError(
-            "document {row} is missing ({value!r}): leave it out, or replace it by ''", row=number, value=document
+            "document {row} is missing ({value!r}): leave it out, or replace it with ''", row=number, value=document
         )
     raise DecibanError(
         "document {row} is of type {type} ({value!short}), not a string: leave it out, or make it a string",

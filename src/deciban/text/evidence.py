@@ -31,7 +31,7 @@ WEAK, STRONG = 0.5, 6.0  # decibans: below the first a word is not coloured, fro
 class TextEvidence(Evidence):
     """The evidence in a text: prior + Σ items = total, in decibans; and the text with the evidence of each word.
 
-    `items` are words, each with how often it occurs, unless they were asked for `by="item"`; `positions` says where.
+    `items` are words, each with how often it occurs, unless `by="item"` was requested; `positions` are their places.
     A word's evidence is that of the word itself, of the characters in it, and its share of pairs and gaps: the evidence
     of an item is shared equally by the item's occurrences, and that of an occurrence by its words. Words of header
     fields, such as `subject:free`, are items of their own.
@@ -102,7 +102,7 @@ class TextEvidence(Evidence):
 def with_text(
     evidence: Evidence, text: str, tokens: TokensOfText, items: Sequence[ItemEvidence], others: Sequence[Item], by: str
 ) -> TextEvidence:
-    """Evidence with the text, by word (the same as by column) or by item; `others` lie in no word."""
+    """Evidence with the text, by word (the same as by column) or by item; `others` are in no word."""
     own = [item for item in items if is_named_alone(item)]
     by_token, left = tokens.shares(item for item in items if not is_named_alone(item))
     named, positions = list(others), {}
@@ -141,13 +141,13 @@ def with_text(
 
 
 def is_named_alone(item: ItemEvidence) -> bool:
-    """Whether an item is listed by itself, not in the words that it lies in: a word of a header field; and the words of
+    """Whether an item is listed separately, not as part of its words: a word of a header field; and the words of
     plain models in scripts without spaces, which are two letters each."""
     return item.block == "headers" or (item.block == "words" and len(item.spellings[0]) == 2)
 
 
 def kind_of(value: Any) -> str:
-    """The kind of an item with this value; a number says how often a word occurs."""
+    """The kind of an item with this value; a number is how often a word occurs."""
     return "word" if isinstance(value, int | float) else str(value) or "part"
 
 

@@ -57,9 +57,9 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     tensors = {"weight": np.ascontiguousarray(sums.weight), **lexicon_parts(sums.lexicon)}
     if sums.common is not None:
         tensors |= common_parts(sums.common)
-        # It takes longest to derive. A model of few documents is a part, to be added to another: nobody asks it.
-        if model.weight.sum() >= MIN_DOCUMENTS and (laws := model.gaussians()) is not None:
-            tensors["common.solved"] = np.stack([law.solved for law in laws.laws])
+        # It takes longest to derive. A model of few documents is a part to be added to another, and does not predict.
+        if model.weight.sum() >= MIN_DOCUMENTS and (gaussians := model.gaussians()) is not None:
+            tensors["common.solved"] = np.stack([gaussian.solved for gaussian in gaussians.parts])
     for block, cells in sums.cells.items():
         tensors |= {f"{block}.ptr": cells.ptr, f"{block}.cls": cells.cls, f"{block}.val": cells.val}
     document = {
@@ -117,7 +117,7 @@ def common_parts(common: CommonItems) -> dict[str, Array]:
 def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded | Plain:
     """The inverse of `parts`."""
     if "text" in document:
-        from deciban.families import Bernoulli, Complement, Multinomial  # here, for few models are plain
+        from deciban.families import Bernoulli, Complement, Multinomial  # here, since few models are plain
         from deciban.text.plain import Plain
 
         model, n_features = files.rebuild(document, tensors), read_n_features(document["text"])
@@ -132,7 +132,7 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded
     classes, about = checked_classes(document["classes"]), document["graded"]
     k, blocks = len(classes), tuple(about["blocks"])
     if "words" not in blocks or [block for block in BLOCKS if block in blocks] != list(blocks):
-        raise FileError(f"its blocks {blocks} are not known")
+        raise FileError(f"its blocks {blocks} are unknown")
     weight = checked(tensors, "weight", (k,))
     if (weight < 0).any():
         raise FileError("a class has a negative weight")
@@ -152,7 +152,7 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded
 
 
 def read_rule(document: Mapping[str, Any]) -> TokenRule:
-    """How texts are cut; older files do not say it."""
+    """How texts are cut; older files do not have it."""
     if "rule" not in document:
         return BY_SPACES
     return TokenRule(flag(document["rule"]["scripts"]), flag(document["rule"]["normalise"]))
@@ -187,16 +187,16 @@ def read_common(
     block, number = of_kind(own, "block", np.int32), of_kind(own, "number", np.int32)
     d, k = len(block), len(weight)
     if len(number) != d or not 0 < d <= MOST_COMMON or not np.isin(block, [BLOCKS.index(b) for b in COMMON]).all():
-        raise FileError("the items that it takes together are not known")
+        raise FileError("the items that it models jointly are unknown")
     sizes = np.array([items.size(b) for b in BLOCKS])
     if not ((number >= 0) & (number < sizes[block])).all() or len(np.unique(np.stack([block, number]), axis=1).T) < d:
-        raise FileError("the items that it takes together are not distinct items")
+        raise FileError("the items that it models jointly are not distinct")
     by_class, half = checked(own, "by_class", (k, d)), checked(own, "products", (d * (d + 1) // 2,))
     products, more = np.empty((d, d)), 1.0 + 1e-9
     if (by_class < 0).any() or (by_class > weight[:, None] * more).any():
-        raise FileError("the sums of the items that it takes together are not those of its documents")
+        raise FileError("the sums of the items that it models jointly do not match its documents")
     if not kernel.unpack(half, products, more) or (np.diagonal(products) > weight.sum() * more).any():
-        raise FileError("the products of the items that it takes together are not those of its documents")
+        raise FileError("the products of the items that it models jointly do not match its documents")
     common = CommonItems(items, block, number, by_class, products)
     if "solved" in own and len(ridges):  # used only if it solves the system: see System.solved
         solved = checked(own, "solved", (len(ridges), d, k))
@@ -296,7 +296,7 @@ def read_cells(tensors: Mapping[str, Array], block: str, size: int, k: int) -> I
     rising = np.diff(cls, prepend=-1) > 0
     rising[ptr[:-1][np.diff(ptr) > 0]] = True
     if len(cls) and (not rising.all() or cls.min() < 0 or cls.max() >= k or not (val > 0).all()):
-        raise FileError(f"the sums of its {block} are not in order, or not positive")
+        raise FileError(f"the sums of its {block} are not sorted, or not positive")
     return ItemSums(ptr, cls, val)
 
 

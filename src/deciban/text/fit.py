@@ -55,7 +55,7 @@ def learned_and_chosen(none: Graded, texts: Texts, labels: Labels, weight: Float
         marks(learned.rows[i][0] for i in eval_index),
         np.setdiff1d(np.arange(len(texts)), known[eval_index]),
     )
-    judges, others = (
+    evaluated, others = (
         Labelled(
             (texts if len(rows) == len(texts) else texts.take(rows)).batches(),
             labels.codes[rows],
@@ -63,7 +63,7 @@ def learned_and_chosen(none: Graded, texts: Texts, labels: Labels, weight: Float
         )
         for rows in (known[eval_index], others_index)
     )
-    model = none.learned_and_chosen(judges, others, labels.classes, mark, n_jobs)
+    model = none.learned_and_chosen(evaluated, others, labels.classes, mark, n_jobs)
     model = replace(model, choosing=True, kept=learned.limited(MAX_KEPT_DOCUMENTS))
     return model.with_importance(texts, labels.codes, weight)
 

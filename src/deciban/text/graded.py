@@ -8,7 +8,7 @@ For each item w and class k, with N the sums, π the classes' shares, m pseudo-c
     κ_w  = Σ_k P_kw λ_kw / H(π)                its information, as a share of the entropy of the classes
 
 A document's evidence for k comes in vectors: for each strength m and each knot of log κ, Σ h(κ_w) λ_kw / √Σκ with h
-the hat function about the knot; all items alike, u^−¾ Σ λ_kw; and weighted by information, Σ κ_w λ_kw / √Σκ². A pool,
+the hat function about the knot; all items equally, u^−¾ Σ λ_kw; and weighted by information, Σ κ_w λ_kw / √Σκ². A pool,
 fitted on leave-one-out vectors, gives each vector its weight. Everything but the pool's few numbers is a sum.
 """
 
@@ -70,7 +70,7 @@ from deciban.text.tokens import BY_SCRIPT, TokenRule
 ITEMS_PER_CALL = 2_000  # as many items could be looked up in the time that tables of a few items take to set up
 MAX_EVIDENCE_ENTRIES = 1 << 25  # held at a time
 DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight share one table of class shares
-DEFAULT_WEIGHT = 0.3  # of the informative items, and of all items alike; suits a few documents
+DEFAULT_WEIGHT = 0.3  # of the informative items, and of all items equally; suits a few documents
 PRIOR_DOCUMENTS = 30.0  # pseudo-documents of the prior of the weights; that of the offsets has one
 TEN_FOLDS_BELOW = 150  # documents; from then on there are five folds
 CLOSED_FORM_FROM = 700  # documents: from here on a closed form instead of folds corrects for fitting on the same rows
@@ -81,7 +81,7 @@ CLOSED_FORM_DOUBTS = (*(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1
 # uninformative, the correction would be twice that of the weights alone, which is used to choose a doubt; over many
 # data sets it is one and a half times.
 PAIRWISE_FACTOR, CAUTIOUS_FACTOR = 1.5, 2.0
-N_FOLDS_FOR_HIDDEN = 3  # folds of the labelled documents, each evaluated by the others, where labels are missing
+N_FOLDS_FOR_HIDDEN = 3  # folds of the labelled documents, each evaluated by the others, if labels are missing
 
 
 class Labelled(NamedTuple):
@@ -208,13 +208,13 @@ class Graded(Learner):
         return collect(batches, y, replace(none, common=common), weight, n_jobs)
 
     def learned_and_chosen(
-        self, judges: Labelled, others: Labelled, classes: Array, mark: Array, n_jobs: int | None
+        self, evaluated: Labelled, others: Labelled, classes: Array, mark: Array, n_jobs: int | None
     ) -> Graded:
         """The model of all documents, from an empty one. The common items are chosen and the weights fitted on
-        `judges`, whose marks are given. Each document is read once."""
+        `evaluated`, whose marks are given. Each document is read once."""
         lexicon = self.sums.lexicon.copy()
-        rows, order = read_all(lexicon, judges.documents, self.sums.blocks, n_jobs)
-        y, weight = judges.y[order], None if judges.weight is None else judges.weight[order]
+        rows, order = read_all(lexicon, evaluated.documents, self.sums.blocks, n_jobs)
+        y, weight = evaluated.y[order], None if evaluated.weight is None else evaluated.weight[order]
         total = sums_of(lexicon, rows, y, classes, weight)
         model = replace(self, sums=replace(total, closed=self.sums.closed)).with_common_items(rows, y, weight, n_jobs)
         model = replace(model, sums=collect(others.documents, others.y, model.sums, others.weight, n_jobs))
@@ -281,7 +281,7 @@ class Graded(Learner):
     # ------------------------------------------------------------------ evidence
 
     def strengths(self) -> dict[str, Floats]:
-        """Pseudo-counts by block, in units of the mean damped presence: as chosen, or else as the sums have it now."""
+        """Pseudo-counts by block, in units of the mean damped presence: as chosen, or else from the present sums."""
         if self.choice is not None:
             return self.choice.strengths
         total = max(float(self.sums.weight.sum()), 1e-300)
@@ -335,7 +335,7 @@ class Graded(Learner):
         return self._cache["cells"]  # type: ignore[no-any-return]  # put there above
 
     def table(self, block: str, which: Codes | None = None, n_jobs: int | None = None) -> Tables:
-        """Tables derived from a block's sums, of all items or of `which` alone."""
+        """Tables derived from a block's sums, of all items or only of `which`."""
         cells = self.cells(block) if which is None else self.cells(block).take(which)
         return Tables.of(cells, self.strengths()[block], self.shares(), n_jobs)
 
@@ -348,7 +348,7 @@ class Graded(Learner):
     def tables_for(self, rows: dict[str, Rows], n_jobs: int | None = None) -> dict[str, tuple[Tables, Rows]]:
         """The tables needed for these rows, and the rows as numbered in them.
 
-        One text needs only a few of all items. So at first tables are derived for the rows' items alone; once as many
+        One text needs only a few of all items. So at first tables are derived only for the rows' items; once as many
         items have been looked up as there are, tables of all items are derived and cached.
         """
         asked = self._cache.get("asked", 0) + ITEMS_PER_CALL + sum(len(indices) for _, indices in rows.values())
@@ -368,8 +368,8 @@ class Graded(Learner):
         for b, (table, mine) in enumerate(self.tables_for(rows, n_jobs).values()):
             block_out = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
             table.evidence(mine, own, zeros, block_out, n_jobs)
-        if (laws := self.gaussians()) is not None:
-            out[:, len(rows) * PER_BLOCK :] = laws.evidence(self.item_vectors(rows), n_jobs)
+        if (gaussians := self.gaussians()) is not None:
+            out[:, len(rows) * PER_BLOCK :] = gaussians.evidence(self.item_vectors(rows), n_jobs)
         return out
 
     def evidence_without(
@@ -387,8 +387,8 @@ class Graded(Learner):
         n, strengths = length(rows), self.strengths()
         out = np.zeros((n, self.vectors, len(self.classes)))
         removed = np.ones(n) if weight is None else weight
-        if (laws := self.gaussians(left_out=True)) is not None:
-            out[:, len(rows) * PER_BLOCK :] = laws.evidence_without(self.item_vectors(rows), own, removed, n_jobs)
+        if (gaussians := self.gaussians(left_out=True)) is not None:
+            out[:, len(rows) * PER_BLOCK :] = gaussians.evidence_without(self.item_vectors(rows), own, removed, n_jobs)
         distinct, group = np.unique(removed, return_inverse=True)
         if approximate and len(distinct) > DISTINCT_WEIGHTS:
             group = np.searchsorted(np.quantile(removed, np.linspace(0, 1, DISTINCT_WEIGHTS + 1)[1:-1]), removed)
@@ -411,7 +411,7 @@ class Graded(Learner):
                     block_out[which] = target
         return out
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ prediction
 
     def pooled(self, evidence: Floats, log_prior: Floats) -> Floats:
         """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to a constant per row."""
@@ -516,7 +516,7 @@ class Graded(Learner):
     def sample(self, n: int, rng: np.random.Generator, given: int | None = None, **how: Any) -> tuple[list[str], Codes]:
         return views.sample(self, n, rng, given, how.get("length"))
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ pickling
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from deciban.text import files
@@ -536,7 +536,7 @@ class Graded(Learner):
     def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
         """With weights fitted on the leave-one-out evidence of these learned documents of classes `codes`.
 
-        Documents that are alone in their class are passed over: without them there is no such class. With fewer than
+        Documents that are alone in their class are skipped: without them there is no such class. With fewer than
         two classes left nothing is chosen. From then on the model chooses automatically.
         """
         own, mark = codes, marks(rows.strings())
@@ -557,7 +557,7 @@ class Graded(Learner):
     ) -> Graded:
         amount = np.ones(len(own)) if weight is None else weight
         usable = np.flatnonzero((amount > 0) & (own >= 0) & (self.sums.weight[own] > amount * (1.0 + 1e-9)))
-        if len(np.unique(own[usable])) < 2:  # nothing to fit on: the choice stays
+        if len(np.unique(own[usable])) < 2:  # nothing to fit on: the choice is unchanged
             return self
         if len(usable) < len(own):
             rows = take_rows(rows, usable)
@@ -622,7 +622,7 @@ class Graded(Learner):
 
         The posterior of a labelled document that this used would be overconfident. So weights are fitted on documents
         whose own label was left out while missing labels were guessed: each third in turn. The doubts are those chosen
-        on the labelled documents alone.
+        on only the labelled documents.
         """
         mark, unlabelled = marks(rows.strings()), int((codes < 0).sum())
         model = self._filled(rows.batches(), codes, mark, weight, hidden.weight, n_jobs, watch or (lambda *_: None))
@@ -645,9 +645,9 @@ class Graded(Learner):
         unknown = take_rows(rows, hidden)
 
         def with_hidden(model: Graded) -> Graded:
-            judged = model.posterior(unknown, n_jobs)
+            guessed = model.posterior(unknown, n_jobs)
             return replace(
-                model, sums=model.sums + shared_out(model.sums, unknown, judged, hidden_weight * amount[hidden])
+                model, sums=model.sums + shared_out(model.sums, unknown, guessed, hidden_weight * amount[hidden])
             )
 
         whole = with_hidden(base)
@@ -664,8 +664,8 @@ class Graded(Learner):
             )
             out = out[part.weight[codes[out]] > 0]  # classes that still have documents without them
             if len(out) and model.choice is not None:
-                judge = replace(with_hidden(model), choice=whole.choice)  # the pseudo-counts are those of all
-                vectors.append(judge.evidence(take_rows(rows, out), n_jobs))
+                full = replace(with_hidden(model), choice=whole.choice)  # the pseudo-counts are those of all
+                vectors.append(full.evidence(take_rows(rows, out), n_jobs))
                 order.append(out)
         which = np.concatenate([np.zeros(0, dtype=np.intp), *order])
         if len(np.unique(codes[which])) < 2 or base.choice is None:
@@ -690,7 +690,7 @@ class Graded(Learner):
         return (np.arange(first, min(n, first + step)) for first in range(0, n, step))
 
     def default_choice(self) -> TextChoice:
-        """The choice before there are documents to fit on: every block alike, with moderate weights."""
+        """The choice before there are documents to fit on: every block equally, with moderate weights."""
         weights = np.zeros((len(self.sums.blocks), len(STRENGTHS), VECTORS))
         weights[:, STRENGTHS.index(1.0), -2] = DEFAULT_WEIGHT
         weights[:, STRENGTHS.index(1.0), -1] = DEFAULT_WEIGHT / np.sqrt(len(weights))

@@ -59,11 +59,11 @@ class Buckets:
         return self.place(words.hashes())[at]
 
     def merge(self, other: Buckets) -> Codes:
-        """Adds the other's buckets; where each of them went."""
+        """Adds the other's buckets; returns their numbers here."""
         return self._numbers(other.buckets(), True)
 
     def locate(self, other: Buckets) -> Codes:
-        """Where each of the other's buckets is here, −1 where it is not."""
+        """The number here of each of the other's buckets, or −1."""
         return self._numbers(other.buckets(), False)
 
     def buckets(self, which: Codes | None = None) -> Codes:
@@ -71,7 +71,7 @@ class Buckets:
         return self.seen.arrays(which)[1]
 
     def strings(self, which: Codes | None = None) -> list[str]:
-        """Names of buckets, since the words are not known."""
+        """Names of buckets, since the words are unknown."""
         return [f"#{bucket}" for bucket in self.buckets(which).tolist()]
 
     def take(self, which: Codes) -> Buckets:
@@ -113,7 +113,7 @@ class HashedLexicon(Items):
         return not any(map(len, self.sets.values()))
 
     def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
-        spelled, out = Lexicon(rule=self.rule), {}  # strings are not kept beyond this call
+        spelled, out = Lexicon(rule=self.rule), {}  # strings are not kept after this call
         for block, (ids, indptr) in spelled.streams(documents, start, stop, blocks).items():
             mine = self.sets[block]
             numbers = np.append(mine.number(hashes(spelled, block)), np.int32(-1))  # number −1 is in no bucket

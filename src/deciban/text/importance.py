@@ -1,6 +1,6 @@
-"""The importance of words: their evidence in many documents at once, as explanations have it.
+"""The importance of words: their evidence in many documents at once, on the scale of explanations.
 
-Pairs and gaps are shared equally by their two words, and a run of characters by the words that it lies in, as in
+Pairs and gaps are shared equally by their two words, and a run of characters by the words that it is in, as in
 `explain`; there, however, a word that occurs twice has two shares of such a run.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 MAX_DOCUMENTS_AT_FIT = 400  # on which importance is computed while fitting
-TOLERANCE = 1e-2  # relative, of the law of common items without some documents: an average needs no more
+TOLERANCE = 1e-2  # relative, of the Gaussian of common items without some documents: enough for an average
 
 
 class ItemEntries(NamedTuple):
@@ -42,7 +42,7 @@ class ItemEntries(NamedTuple):
 
 
 def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, learned: bool) -> Importance | None:
-    """The importance of every word on these documents; `learned`: they are taken out of the sums for it."""
+    """The importance of every word on these documents; `learned`: they are taken out of the sums."""
     spelled = Spelled.of(model, texts)
     n, k = len(texts), len(model.classes)
     scores, usable = np.zeros((n, k)), np.zeros(n, dtype=bool)
@@ -76,7 +76,7 @@ def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, lea
 
 
 def at_fit(model: Graded, texts: Texts, y: Codes, weight: Floats | None) -> Importance | None:
-    """The importance of words on some of the learned documents; None where words must not be kept.
+    """The importance of words on some of the learned documents; None if words must not be stored.
 
     Which documents depends on what is in them, not on their order. Words of very few of them are left out.
     """
@@ -108,8 +108,8 @@ def without(model: Graded, rows: dict[str, Rows], y: Codes, weight: Floats | Non
     some = sums_of(model.sums.lexicon, rows, y, model.classes, weight, model.sums.common)
     part = replace(model, sums=model.sums.less(some))
     if part.sums.common is not None and len(part.ridges()):
-        laws = RidgeGaussians.of(part.sums.common, part.weight, part.ridges(), False, TOLERANCE)
-        part._cache["gaussians"] = laws
+        gaussians = RidgeGaussians.of(part.sums.common, part.weight, part.ridges(), False, TOLERANCE)
+        part._cache["gaussians"] = gaussians
     return part
 
 
@@ -155,15 +155,15 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
 
 def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, ItemEntries], ItemEntries]:
     """The evidence of the jointly modelled items, by block, and of the absence of the others."""
-    sums, laws, k = model.sums, model.gaussians(), len(model.classes)
+    sums, gaussians, k = model.sums, model.gaussians(), len(model.classes)
     nothing = ItemEntries(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, k)))
-    if sums.common is None or laws is None or not model.effective_choice.ridge_weights.any():
+    if sums.common is None or gaussians is None or not model.effective_choice.ridge_weights.any():
         return {}, nothing
     vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
     document = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
     nats, constants = np.zeros((len(vectors.at), k)), np.zeros(k)
-    for weight, law in zip(model.effective_choice.ridge_weights.tolist(), laws.laws, strict=True):
-        slope, constant = law.weights()
+    for weight, gaussian in zip(model.effective_choice.ridge_weights.tolist(), gaussians.parts, strict=True):
+        slope, constant = gaussian.weights()
         nats += weight * vectors.x[:, None] * slope[vectors.at]
         constants += weight * constant
     out = {}
@@ -184,9 +184,9 @@ class Spelled(NamedTuple):
     lexicon: Lexicon
     rows: dict[str, Rows]
     place: dict[str, Codes]  # the model's number of each item of the lexicon
-    numbers: dict[str, Rows]  # the documents as the model has them
+    numbers: dict[str, Rows]  # the documents as the model numbers them
     names: list[str]  # of words, then of header fields, of runs in no word, and of what belongs to no item
-    first: dict[str, int]  # where the names of a block begin
+    first: dict[str, int]  # where the names of a block start
 
     @classmethod
     def of(cls, model: Graded, texts: Texts) -> Spelled:
@@ -267,7 +267,7 @@ class Spelled(NamedTuple):
 
 
 def shared_by(keys: Array, document: Array, item: Array, asked: Array, nats: Floats) -> ItemEntries:
-    """What is asked for by key, shared equally by the items with that key."""
+    """The values requested by key, shared equally by the items with that key."""
     if not len(asked):
         return ItemEntries(document[:0], item[:0], nats)
     order = np.argsort(asked, kind="stable")

@@ -28,13 +28,13 @@ GAPS = (2, 3)  # distances between the words of a gap
 RUNS = (3, 5)  # the shortest and the longest run of characters
 SYLLABLE_RUNS = (2, 3)  # the same in words of syllables, such as Hangul's, which are several letters each
 UNSPACED_RUNS = (2, 4)  # the same of letters in scripts without spaces between words
-# Repeats help if documents have at least so many repeated words and at most so many distinct ones, on average.
+# Repeats help if documents have at least this many repeated words and at most this many distinct ones, on average.
 MIN_REPEATED_WORDS, MAX_WORDS_FOR_REPEATS = 5, 100
 MAX_WORDS_OF_SHORT_TEXT = 64  # distinct words of a short text, on average, for which gaps and characters help
-DOCUMENTS_LOOKED_AT = 200  # to choose blocks by
+DOCUMENTS_LOOKED_AT = 200  # to choose blocks
 
-ItemStream: TypeAlias = tuple[Codes, Array]  # numbers, one document after the other, and where each document's begin
-Rows: TypeAlias = tuple[Array, Codes]  # where each document's begin, and its distinct items, ascending
+ItemStream: TypeAlias = tuple[Codes, Array]  # numbers, one document after another, and where each document starts
+Rows: TypeAlias = tuple[Array, Codes]  # where each document starts, and its distinct items, ascending
 
 
 NOT_SPELLED: ItemStream = (np.zeros(0, np.int32), np.zeros(1, np.int64))
@@ -84,7 +84,7 @@ class Items(ABC):
 
     @abstractmethod
     def find(self, words: Iterable[str]) -> Codes:
-        """The numbers of these words, −1 where unknown."""
+        """The numbers of these words, −1 if unknown."""
 
     @abstractmethod
     def with_words(self, words: Iterable[str]) -> Self:
@@ -134,7 +134,7 @@ class Lexicon(Items):
 
     def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, ItemStream]:
         """The items of each document, by block, some of them more than once; new ones are added."""
-        documents = self.rule.prepared(documents)  # at once if they are
+        documents = self.rule.prepared(documents)  # at once if possible
         ids, indptr, fields = kernel.tokenize(
             documents,
             start,
@@ -178,7 +178,7 @@ class Lexicon(Items):
         return self.repeats.add(words[which], level), ends
 
     def runs_of(self, words: Iterable[str]) -> dict[str, list[str]]:
-        """The runs of characters of these words, which are added; a run that a word has twice is there twice."""
+        """The runs of characters of these words, which are added; a run that a word has twice is listed twice."""
         numbers = self.words.add(words)
         self._spell()
         ids, indptr = self.spelled
@@ -276,7 +276,7 @@ ITEM_FORMATS: dict[str, Callable[..., str]] = {
 
 
 def between(a: str, b: str) -> str:
-    """What is between two neighbours when they are shown: nothing in scripts without spaces, "不好"."""
+    """The separator between two displayed neighbours: none in scripts without spaces, "不好"."""
     alone = [kernel.stands_alone(token) for token in (a, b)]
     tight = any(alone) and all(own or not token[:1].isalnum() for own, token in zip(alone, (a, b), strict=True))
     return "" if tight and a and b else " "

@@ -22,7 +22,7 @@ from deciban.text.documents import Texts
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MAX_KEPT_DOCUMENTS = 20_000
-JUDGED_CELLS = 100_000  # documents times classes to fit weights on: more changes them little
+MAX_FITTED_CELLS = 100_000  # documents times classes to fit weights on: more changes them little
 MIN_KEPT_WEIGHT = 2.0**-10  # of a document: with less, the sums may have lost some of its words
 
 
@@ -98,7 +98,7 @@ class Kept:
         return replace(self, rows=tuple(self.rows[i] for i in smallest([text for text, _, _ in self.rows], most)))
 
     def __sub__(self, other: Kept) -> Kept:
-        """Without the weight of documents that were forgotten; matched by their words where the texts differ."""
+        """Without the weight of documents that were forgotten; matched by their words if the texts differ."""
         remaining, unmatched = take_out(self.rows, weight_by_document(other.rows, str), str)
         if unmatched:
             remaining, _ = take_out(
@@ -109,7 +109,7 @@ class Kept:
         return replace(self, rows=tuple(remaining))
 
     def words_of(self, text: str) -> str:
-        """A key that is the same for texts with the same sums, and for some others: rather too many are dropped."""
+        """A key that is the same for texts with the same sums, and for some others: dropping too many is safe."""
         return " ".join(sorted(set(self.rule.tokens(text, self.lower))))
 
 
@@ -164,7 +164,7 @@ Model = TypeVar("Model", bound=Learner)
 
 def max_documents_to_fit_on(classes: Array) -> int:
     """How many documents weights are fitted on, at most."""
-    return min(MAX_KEPT_DOCUMENTS, max(1, JUDGED_CELLS // max(1, len(classes))))
+    return min(MAX_KEPT_DOCUMENTS, max(1, MAX_FITTED_CELLS // max(1, len(classes))))
 
 
 def rechosen(model: Model, kept: Kept, n_jobs: int | None = None) -> Model:

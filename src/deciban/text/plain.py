@@ -285,7 +285,7 @@ class Plain(Learner):
             alpha = float(alpha) + extra
         return replace(self, model=self.model.with_joint(self.model.joint.with_alpha(alpha)))
 
-    # ------------------------------------------------------------------ answering
+    # ------------------------------------------------------------------ prediction
 
     def rows(self, batches: Iterable[Documents], n_jobs: int | None = None) -> Matrix:
         """Counts of the model's words; unknown words are dropped."""
@@ -323,7 +323,7 @@ class Plain(Learner):
         alpha = best_alpha(part, data, y, weight, n_jobs)
         return replace(self, alpha=alpha)._with_pseudo_counts().model
 
-    # ------------------------------------------------------------------ what is hidden, what is chosen
+    # ------------------------------------------------------------------ missing labels, choices
 
     def choose(self, rows: Texts, codes: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> Plain:
         """With the alpha that has the least leave-one-out log loss on these learned documents.
@@ -346,7 +346,7 @@ class Plain(Learner):
         n_jobs: int | None = None,
         watch: Callable[[int, float], None] | None = None,
     ) -> Plain:
-        """With labels estimated by EM where codes are −1."""
+        """With labels estimated by EM for codes −1."""
         how: dict[str, Any] = {} if watch is None else {"watch": watch}
         data = [self.rows(rows.batches(), n_jobs)]
         learned = expect.learn_hidden(
@@ -354,7 +354,7 @@ class Plain(Learner):
         )
         return replace(self, model=learned.model, unlabelled=self.unlabelled + int((codes < 0).sum()))
 
-    # ------------------------------------------------------------------ keeping
+    # ------------------------------------------------------------------ pickling
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from deciban.text import files
@@ -403,7 +403,7 @@ class Plain(Learner):
             else:
                 others.append((name, value, db))
         absent = [db for _, value, db in others if value == 0]
-        if by == "column" and absent:  # Bernoulli's: every word that was learned has its say
+        if by == "column" and absent:  # Bernoulli: every learned word is evidence, present or not
             others = [(name, value, db) for name, value, db in others if value != 0]
             others.append((ABSENT, "", float(sum(absent))))
         return with_text(evidence, text, TokensOfText.of(text, lower, self.rule), items, others, by)
@@ -431,7 +431,7 @@ class Plain(Learner):
 
 
 def shuffled(strings: list[str], counts: Array, rng: np.random.Generator) -> str:
-    """Each word as often as counted, in any order."""
+    """Each word as often as it was counted, in any order."""
     at = np.repeat(np.arange(len(counts)), counts)
     rng.shuffle(at)
     return " ".join(strings[i] for i in at)

@@ -1,4 +1,4 @@
-"""Which words of a text the evidence of its items lies in: the share of each word."""
+"""The evidence of a text's items, shared among the words that they are in."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from deciban.text.raw import Documents, Vocabulary
 from deciban.text.tokens import MAX_WORD_CHARACTERS, Token, TokenRule
 
 Parts: TypeAlias = tuple[str, ...]  # the words of an item, or its run of characters
-Place: TypeAlias = tuple[int, ...]  # the tokens that one occurrence of an item lies in
+Place: TypeAlias = tuple[int, ...]  # the tokens that one occurrence of an item is in
 
 
 class ItemEvidence(NamedTuple):
@@ -26,7 +26,7 @@ class ItemEvidence(NamedTuple):
     block: str
     spellings: list[Parts]  # a word of two parts is two letters of a script without spaces
     decibans: float
-    times: float | None = None  # how often it counts, where that matters
+    times: float | None = None  # how often it counts, if that matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,9 @@ class TokensOfText:
         ids, _, fields = kernel.tokenize(
             rule.prepared(Documents([text], lower)), 0, 1, words, True, rule.name, 1, MAX_WORD_CHARACTERS, headers=True
         )
-        if fields is None or len(ids) != len(located):  # lower case letters may be cut in another way than capitals
+        if fields is None or len(ids) != len(located):  # lower case may be cut differently from capitals
             return cls(located, [""] * len(located), rule)
-        strings = [*words.strings(), ""]  # number −1 is no field
+        strings = [*words.strings(), ""]  # number −1 means no field
         read = (Token(start, end, strings[i]) for (start, end, _), i in zip(located, ids.tolist(), strict=True))
         return cls(list(read), [strings[field] for field in fields.tolist()], rule)
 
@@ -54,7 +54,7 @@ class TokensOfText:
         return [token.string for token in self.tokens]
 
     def places(self, block: str, parts: Parts) -> list[Place]:
-        """Where an item occurs; nowhere if it lies in no token."""
+        """Where an item occurs; empty if it is in no token."""
         if block == "repeats":
             block, parts = "words", parts[:1]
         elif block == "words" and len(parts) == 2:
@@ -110,10 +110,10 @@ class TokensOfText:
                     yield (run,), tuple(range(first, i + 1))
 
     def shares(self, items: Iterable[ItemEvidence]) -> tuple[Floats, list[ItemEvidence]]:
-        """The decibans of each token, and the items that lie in none.
+        """The decibans of each token, and the items that are in none.
 
         An item's evidence is shared equally by its occurrences, and that of an occurrence by its tokens. Infinite
-        evidence of several tokens cannot be shared, so that such an item stays as it is.
+        evidence of several tokens cannot be shared, so such an item is unchanged.
         """
         total, left = np.zeros(len(self.tokens)), []
         for item in items:

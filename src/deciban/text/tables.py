@@ -21,7 +21,7 @@ VECTORS = len(KNOTS) + 2  # per strength
 MAX_STRENGTHS = 4
 PER_BLOCK = len(STRENGTHS) * VECTORS
 MAX_CLASS_FACTORS = 32  # distinct factors of classes
-MAX_CLASSES_IN_KERNEL = 8  # up to so many classes the kernel expands an item's evidence without a dense table
+MAX_CLASSES_IN_KERNEL = 8  # up to this many classes, the kernel expands an item's evidence without a dense table
 
 
 class Shares(NamedTuple):

@@ -1,6 +1,6 @@
 """How texts are cut into tokens: a fixed function of the text, stored with a model, so that its sums stay exact.
 
-By script, at Unicode's word boundaries where they matter (decision 26): letters, digits and underscores in a
+By script, at Unicode's word boundaries (decision 26): letters, digits and underscores in a
 row are a word; punctuation in a row is a token; a letter of a script that puts no spaces between words is a token, and
 so is an emoji. Marks stay with the character that they are on.
 """
@@ -31,8 +31,8 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenRule:
-    """Whether texts are cut by script, or at white space and punctuation alone, as older versions did; and whether
-    they are brought into Unicode's normal form NFKC before."""
+    """Whether texts are cut by script, or only at white space and punctuation, as older versions did; and whether
+    they are first brought into Unicode's normal form NFKC."""
 
     scripts: bool = True
     normalise: bool = True
@@ -44,7 +44,7 @@ class TokenRule:
 
     @property
     def words_name(self) -> str:
-        """The same for words alone."""
+        """The same for words only."""
         return "script words" if self.scripts else "words"
 
     def prepared(self, documents: Documents) -> Documents:
@@ -59,7 +59,7 @@ class TokenRule:
         return [strings[i] for i in ids.tolist()]
 
     def located(self, text: str, lower: bool) -> Iterator[Token]:
-        """The tokens of a text, in order, and where they are in it as it was given."""
+        """The tokens of a text, in order, and their places in the text as given."""
         read, first, last = normal_form(text) if self.normalise else (text, None, None)
         words = Vocabulary()
         ids, spans = kernel.locate(read, words, self.name, MAX_WORD_CHARACTERS)
@@ -76,8 +76,8 @@ BY_SPACES = TokenRule(scripts=False, normalise=False)  # of models that older ve
 
 
 def normal_form(text: str) -> tuple[str, Array | None, Array | None]:
-    """A text in NFKC, and for each of its characters where those that it was made of begin and end; None if it is the
-    text itself."""
+    """A text in NFKC, and for each of its characters where the original characters start and end; None if the text
+    is unchanged."""
     from unicodedata import combining, is_normalized, normalize
 
     if is_normalized("NFKC", text):
@@ -87,7 +87,7 @@ def normal_form(text: str) -> tuple[str, Array | None, Array | None]:
         if pieces and (
             combining(character)
             or (
-                character >= "\u0300"  # below, nothing becomes one with what is before it
+                character >= "\u0300"  # below, no character combines with the one before it
                 and normalize("NFKC", pieces[-1] + character)
                 != normalize("NFKC", pieces[-1]) + normalize("NFKC", character)
             )

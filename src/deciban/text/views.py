@@ -72,16 +72,16 @@ def common_item_log_odds(
 ) -> tuple[dict[tuple[str, int], float], float]:
     """The log-odds of the jointly modelled items of one document, by block and number, and of the absence of the
     others. A document that has none of them has none."""
-    sums, laws, absent = model.sums, model.gaussians(), 0.0
+    sums, gaussians, absent = model.sums, model.gaussians(), 0.0
     by_item: dict[tuple[str, int], float] = {}
-    if sums.common is None or laws is None or not model.effective_choice.ridge_weights.any():
+    if sums.common is None or gaussians is None or not model.effective_choice.ridge_weights.any():
         return by_item, absent
     vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
     if not len(vectors.at):
         return by_item, absent
     owner = [BLOCKS[b] for b in sums.common.block.tolist()]
-    for weight, law in zip(model.effective_choice.ridge_weights.tolist(), laws.laws, strict=True):
-        slope, constant = law.weights()
+    for weight, gaussian in zip(model.effective_choice.ridge_weights.tolist(), gaussians.parts, strict=True):
+        slope, constant = gaussian.weights()
         absent += weight * float(constant[target] - constant[against])
         for at, x in zip(vectors.at.tolist(), vectors.x.tolist(), strict=True):
             key = owner[at], int(places[owner[at]][sums.common.number[at]])
@@ -99,8 +99,8 @@ def explain(
     lower: bool,
     by: str,
 ) -> TextEvidence:
-    """One document's evidence for a class over another, by word or by item; without them, for the likeliest over the
-    next."""
+    """One document's evidence for a class over another, by word or by item; without classes, for the most probable
+    over the second."""
     target, against = compared_classes(log_joint, model.classes, target, against)
     offsets, prior = model.effective_choice.pool.offsets, model.log_prior
     others = [(CORRECTION, "", float((offsets[target] - offsets[against]) * DECIBANS))]
@@ -131,7 +131,7 @@ def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
     mine = cells.cls == target
     items = np.repeat(np.arange(cells.size), np.diff(cells.ptr))[mine]
     if not 0.0 < share[target] < 1.0:
-        return []  # nothing learned of the class, or of any other
+        return []  # nothing learned of this class, or of any other
     pseudo = m * share * factor
     all_in_all = total[items] + pseudo.sum()
     p = (cells.val[mine] + pseudo[target]) / all_in_all

@@ -1,4 +1,4 @@
-"""`deciban bench`: how fast it is here."""
+"""`deciban bench`: speed on this machine."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def example(name: str) -> str:
 
 
 def checked_folder(option: str, folder: str, names: tuple[str, ...], force: bool) -> Path:
-    """The folder, created if need be, without files of these names unless they may be overwritten."""
+    """The folder, created if necessary, without files of these names unless they may be overwritten."""
     directory = Path(folder)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def checked_folder(option: str, folder: str, names: tuple[str, ...], force: bool
 
 
 def step(explanation: str, command: str, directory: Path) -> None:
-    """A command, shown and run as a person would run it."""
+    """A command, printed and run as a user would run it."""
     bold, end = ("\x1b[1m", "\x1b[0m") if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else ("", "")
     typer.echo(f"\n{explanation}\n{bold}$ deciban {command}{end}")
     sys.stdout.flush()

@@ -73,7 +73,7 @@ def evaluate(
 
 
 def mail_answers(loaded: Any, judged: Any) -> MailAnswers:
-    """What a filter answers to these mails: the answer of least expected cost, as `predict` has it."""
+    """The filter's answers to these mails: the answer of least expected cost, as in `predict`."""
     from deciban.results.mail import MailAnswers
 
     # A label that the filter does not know is a class after ham and spam, of probability 0.
@@ -91,7 +91,7 @@ def judge(loaded: Any, path: str, rows: ModelRows, leave_one_out: bool | None) -
                 "the model does not record which files it has learned, so these rows are assumed to be new; "
                 "if it has learned them, give --leave-one-out",
             )
-    with bar("judging", rows.engine.size) as watch:
+    with bar("evaluating", rows.engine.size) as watch:
         if leave_one_out:
             from deciban.corollaries.leave_one_out import merged
             from deciban.estimators.load import load

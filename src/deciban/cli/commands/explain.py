@@ -164,7 +164,7 @@ def row_of(model: Any, given: list[str]) -> dict[str, list[Any]]:
 
 
 def value_of(name: str, value: str, kind: str | None, form: Format | None = None) -> Any:
-    """A value parsed for its column, which may have a format of its own; simple models do not know the kind."""
+    """A value parsed for its column, which may have a format of its own; simple models have no kinds."""
     if form is not None:
         return value_in_format(name, value, form)
     if kind == "boolean" and value.lower() in ("true", "false"):
@@ -180,7 +180,7 @@ def value_of(name: str, value: str, kind: str | None, form: Format | None = None
     if kind is None:
         return value
     raise DecibanError(
-        "--set {column}={value}: the column holds numbers, and {value!r} is not a number", column=name, value=value
+        "--set {column}={value}: the column holds numbers, but {value!r} is not a number", column=name, value=value
     )
 
 
@@ -193,7 +193,7 @@ def value_in_format(name: str, value: str, form: Format) -> Any:
     read = date(value, form) if isinstance(form, DateFormat) else number(value, form)
     if read is None or math.isinf(read):
         raise DecibanError(
-            "--set {column}={value}: the column holds {what}s, and {value!r} is not a {what}",
+            "--set {column}={value}: the column holds {what}s, but {value!r} is not a {what}",
             column=name,
             value=value,
             what="date" if is_date else "number",

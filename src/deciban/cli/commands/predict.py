@@ -83,7 +83,7 @@ def predict(
         n_answers = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
         show(first_rows(answers.tables(), n_answers, new.engine.source.whole))
         return
-    with bar("judging", new.engine.size) as watch:
+    with bar("predicting", new.engine.size) as watch:
         n_rows = write_answers(output, new, partial(answers.tables, watch), json, escape_formulas)
     report_written(output, n_rows, json)
 
@@ -102,7 +102,7 @@ def write_answers(
     on_screen = output in (None, "-")
     whole = rows.engine.source.whole
     if rows.engine.once and not on_screen and is_typed(str(output)) and rows.all_rows() is None:
-        whole = frozenset()  # too many rows of a pipe to look at all of them first
+        whole = frozenset()  # a pipe has too many rows to look at all of them first
     while True:
         try:
             format_ = "jsonl" if json and on_screen else None

@@ -1,4 +1,4 @@
-"""`deciban serve`: answer, learn and forget over HTTP."""
+"""`deciban serve`: predict, learn and forget over HTTP."""
 
 from __future__ import annotations
 
@@ -16,35 +16,38 @@ def serve(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option(help="Where examples are kept: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
+        typer.Option(help="Store for examples: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
     ] = None,
-    host: Annotated[str | None, typer.Option(help="The address to listen on (127.0.0.1).", metavar="ADDRESS")] = None,
-    port: Annotated[int | None, typer.Option(help="The port (8470).", metavar="NUMBER")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on (127.0.0.1).", metavar="ADDRESS")] = None,
+    port: Annotated[int | None, typer.Option(help="Port (8470).", metavar="NUMBER")] = None,
     socket: Annotated[
         str | None, typer.Option(help="Listen on a Unix socket at this path instead.", metavar="FILE")
     ] = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Require no tokens: on loopback or a socket only.")
+        bool, typer.Option("--no-auth", help="Require no tokens; only on loopback or a socket.")
     ] = False,
     content: Annotated[
-        str | None, typer.Option(help="How the content of examples is kept: plain, encrypted or none.", metavar="FORM")
+        str | None,
+        typer.Option(help="How the content of examples is stored: plain, encrypted or none.", metavar="FORM"),
     ] = None,
     key_file: Annotated[
-        str | None, typer.Option(help="The key of encrypted content; `deciban token key` writes one.", metavar="FILE")
+        str | None, typer.Option(help="Key for encrypted content; create one with `deciban token key`.", metavar="FILE")
     ] = None,
     config: Annotated[
-        str | None, typer.Option("--config", "-c", help="A file of settings (TOML).", metavar="FILE")
+        str | None, typer.Option("--config", "-c", help="File of settings (TOML).", metavar="FILE")
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Begin with MODEL, and learn all examples of the store again.")
+        bool, typer.Option("--rebuild", help="Start from MODEL, and learn all examples of the store again.")
     ] = False,
-    show_config: Annotated[bool, typer.Option("--show-config", help="Print the settings, and leave.")] = False,
-    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.", metavar="LEVEL")] = None,
+    show_config: Annotated[bool, typer.Option("--show-config", help="Print the settings and exit.")] = False,
+    log_level: Annotated[
+        str | None, typer.Option(help="Log level: debug, info, warning or error.", metavar="LEVEL")
+    ] = None,
 ) -> None:
     """Serve models over HTTP: they classify, explain, learn, take corrections and forget.
 
-    What was learned is in the store before it is acknowledged, and in the model after any crash. Settings come from a
-    file, then from the environment (DECIBAN_PORT=…), then from options. SIGTERM finishes what was accepted.
+    A change is in the store before it is acknowledged, and survives a crash. Settings come from a file, then from the
+    environment (DECIBAN_PORT=…), then from options. After SIGTERM, accepted requests are finished.
 
     \b
     Examples:

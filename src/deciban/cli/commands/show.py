@@ -53,12 +53,10 @@ def show(
         return
     size = format_bytes(os.path.getsize(model))
     total = sum(n for _, n in counts)
-    print_line(f"{model}: a {kind_of(loaded)} ({size}) that has learned {pluralize(total, 'row')}.")
+    print_line(f"{model}: {kind_of(loaded)}, {pluralize(total, 'row')}, {size}")
     if origin.get("names"):
-        what = f"column {origin.get('target')!r}" + (
-            f" from the texts in {origin['text']!r}" if origin.get("text") else ""
-        )
-        print_line(f"It predicts {what}; learned from {', '.join(map(str, origin['names'][:5]))}.")
+        text = f"; text: column {origin['text']!r}" if origin.get("text") else ""
+        print_line(f"target: column {origin.get('target')!r}{text}; data: {', '.join(map(str, origin['names'][:5]))}")
     if importance is not None:
         for part in importance.brief():
             print_line()

@@ -1,4 +1,4 @@
-"""`deciban token`: who may use a server."""
+"""`deciban token`: manage access to a server."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ ACTIONS = ("create", "list", "revoke", "key")
 
 
 def token(
-    action: Annotated[str, typer.Argument(help="create, list, revoke or key.", metavar="ACTION")],
+    action: Annotated[str, typer.Argument(help="Action: create, list, revoke or key.", metavar="ACTION")],
     name: Annotated[
-        str | None, typer.Argument(help="The token's name; of `key`, the file to write.", show_default=False)
+        str | None, typer.Argument(help="Name of the token; for `key`, the file to write.", show_default=False)
     ] = None,
-    scope: Annotated[str, typer.Option(help="read, teach (and read), or admin (and teach).", metavar="SCOPE")] = "read",
+    scope: Annotated[
+        str, typer.Option(help="Scope: read, teach (and read), or admin (and teach).", metavar="SCOPE")
+    ] = "read",
     store: Annotated[
         str | None,
-        typer.Option(help="Where examples are kept: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
+        typer.Option(help="Store of the server: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
     ] = None,
     config: Annotated[
-        str | None, typer.Option("--config", "-c", help="A file of settings (TOML).", metavar="FILE")
+        str | None, typer.Option("--config", "-c", help="File of settings (TOML).", metavar="FILE")
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Make, list and revoke the tokens of a server, and make the key of encrypted content.
+    """Create, list and revoke the tokens of a server, and create the key for encrypted content.
 
-    A token is shown once; the store has its hash. A running server takes changes over within seconds.
+    A token is shown once; the store keeps only its hash. A running server applies changes within seconds.
 
     \b
     Examples:
@@ -44,7 +46,7 @@ def token(
       deciban token key content.key
     """
     if action not in ACTIONS:
-        raise DecibanError("{value!r} is none of {actions}", value=action, actions=", ".join(ACTIONS))
+        raise DecibanError("{value!r} is not an action: choose {actions}", value=action, actions=", ".join(ACTIONS))
     if action != "list" and name is None:
         raise DecibanError("give a name: deciban token {action} NAME", action=action)
     if action == "key":
@@ -61,7 +63,7 @@ def token(
             if json:
                 show_json({"name": name, "scope": scope, "token": secret})
             else:
-                note("note", "this is shown once: keep it where its user keeps passwords")
+                note("note", "this is shown only once: store it like a password")
                 print_line(secret)
         elif action == "revoke":
             opened.revoke_token(str(name), time.time())
@@ -79,14 +81,17 @@ def date(when: float | None) -> str:
 
 
 def write_key(path: str) -> None:
-    """A new key, in a file for its owner alone; an existing file stays, since content would be lost with it."""
+    """A new key, in a file that only its owner can read; an existing file is never overwritten."""
     from deciban.server.store.content import fernet_class
 
     key = fernet_class().generate_key()
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise DecibanError("{file!r} exists: a new key would make encrypted content unreadable", file=path) from None
+        raise DecibanError(
+            "{file!r} already exists, and a new key would make encrypted content unreadable: give another name",
+            file=path,
+        ) from None
     with open(descriptor, "wb") as file:
         file.write(key + b"\n")
-    print_line(f"Wrote {path}. Without it, encrypted content cannot be read: keep a copy apart from the store.")
+    print_line(f"Wrote {path}. Without it, encrypted content cannot be read: keep a copy separate from the store.")

@@ -118,7 +118,7 @@ def train(
     where = EngineOptions(engine, table, query, checkpoint)
     files = FileOptions(format, delimiter, encoding, missing, header, sheet, decimal, thousands, day_first)
     if like is not None and where.any_given(data):
-        raise DecibanError("--like works with files only: leave out the options for engines and databases")
+        raise DecibanError("--like works only with files: leave out the options for engines and databases")
     files_read = [path for path in data if "://" not in path]
     path = checked_output(output or default_model_path(files_read), force, "model.deciban", files_read)
     like_model = None if like is None else LikeModel(like, empty_like(like))
@@ -132,7 +132,7 @@ def train(
 
 @dataclass(frozen=True)
 class LikeModel:
-    """A model whose choices are taken over."""
+    """A model whose choices are reused."""
 
     path: str
     estimator: Any
@@ -149,7 +149,7 @@ class LikeModel:
 
 @dataclass(frozen=True)
 class Training:
-    """What was learned: the estimator, its leave-one-out figures where they are cheap, and what to say of the rows."""
+    """The result: the estimator, its leave-one-out figures if they are cheap, and notes on the rows."""
 
     estimator: Any
     figures: Any
@@ -269,7 +269,7 @@ def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Arra
 def learn_with_engine(
     engine: Engine, target: str | None, text: str | None, model: str, schema: list[str] | None, jobs: int | None
 ) -> Training:
-    """The same for a database or a cluster, where rows without a label are not counted."""
+    """The same for a database or a cluster; rows without a label are not counted."""
     from deciban.estimators import on_engines
 
     target = check_target(engine, target)
@@ -297,7 +297,7 @@ def origin(
 
 
 def calibrate(estimator: Any, X: Any, y: Array) -> None:
-    """Scores for prediction sets, by leave-one-out over some of the rows, where possible."""
+    """Scores for prediction sets, by leave-one-out over some of the rows, if possible."""
     with contextlib.suppress(ForgetError):
         estimator.calibrate(X, y)
 
@@ -306,12 +306,12 @@ def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
     """Accuracy and log loss to expect on new rows: from `fit`, or computed now if that is quick."""
     if len(estimator.classes_) < 2 or not cheap:
         return None
-    if hasattr(estimator, "summary") and (summary := estimator.summary()).judged:
+    if hasattr(estimator, "summary") and (summary := estimator.summary()).evaluated:
         return {"accuracy": summary.accuracy, "log_loss": summary.loss, "how": summary.how}
     if X is None or len(y) > MAX_ROWS_JUDGED:
         return None
     judged = estimator.leave_one_out(X, y)
-    figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss} if judged.judged else {}
+    figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss} if judged.evaluated_rows else {}
     if judged.impossible:
         figures["impossible_rows"] = judged.impossible
     return {**figures, "how": judged.how, **({"note": judged.note} if judged.note else {})}

@@ -1,6 +1,6 @@
 """Dask: frames, arrays and bags, on any scheduler. One task per partition, and a tree of tasks adds the sums.
 
-A partition's sum is what its task returns. Where a worker is lost, Dask runs its tasks again, and the new results
+A partition's sum is what its task returns. If a worker is lost, Dask runs its tasks again, and the new results
 replace the lost ones: nothing is added twice, and nothing is left out. Only the total reaches the client.
 
 Every partition is read with one schema. Dask knows the types of most columns; for the others (objects, categories that
@@ -55,7 +55,7 @@ DISCONNECTED = ("CancelledError", "FutureCancelledError", "FuturesCancelledError
 
 
 def collection_kind(X: Any) -> str | None:
-    """Which of Dask's collections X is, directly or by inheritance, without importing Dask; None if it is none."""
+    """Which of Dask's collections X is, directly or by inheritance, without importing Dask; None if it is not one."""
     for base in type(X).__mro__:
         if base.__module__.partition(".")[0] in PACKAGES and base.__name__ in COLLECTIONS:
             return base.__name__
@@ -80,7 +80,7 @@ class Dask(Engine):
         Array are called x0, x1, …; an Array of one dimension holds texts.
     y : dask Series, Array or Bag, optional
         Labels that are not a column of X, in the order of its rows. `target` is the name of their column: that of
-        the Series, if it has one; "label" beside texts; otherwise "y".
+        the Series, if it has one; "label" for texts; otherwise "y".
     files : sequence of str, optional
         What X was read from. Errors name the file, if there is one for each partition.
 
@@ -179,7 +179,7 @@ class Dask(Engine):
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
         """One task per partition, then a tree of tasks, in the order of partitions.
 
-        `dask.annotate(retries=2)` around it lets Dask retry failed tasks, where the network is unreliable.
+        `dask.annotate(retries=2)` around it lets Dask retry failed tasks, if the network is unreliable.
         """
         tasks = self._tasks(SumJob(work, self._reader), range(len(self._parts)))
         level, add = list(tasks.values()), optional_module("dask").delayed(add_up, pure=False)
@@ -194,7 +194,7 @@ class Dask(Engine):
         return total
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
-        """A Dask collection like X, with as many rows: a frame, or a series where there is one field; an array; a bag.
+        """A Dask collection like X, with as many rows: a frame, or a series if there is one field; an array; a bag.
 
         Nothing is computed yet, except for the types of columns that Dask does not know.
         """
@@ -416,7 +416,7 @@ class Collection(ABC):
 
     @abstractmethod
     def kinds(self, where: str) -> dict[str, pa.DataType | None]:
-        """Columns and their types, None where Dask does not know the type; empty where it knows no columns."""
+        """Columns and their types, None if Dask does not know the type; empty if it knows no columns."""
 
     @abstractmethod
     def apply(self, answer: PartitionAnswer) -> Any:
@@ -494,7 +494,7 @@ def unused_name(preferred: Any, names: Sequence[str]) -> str:
 
 
 def as_frame(table: pa.Table, index: Any) -> Any:
-    """Answers as a pandas frame, or as a series where there is one field."""
+    """Answers as a pandas frame, or as a series if there is one field."""
     plain = table.cast(pa.schema([(field.name, plain_type(field.type)) for field in table.schema]))
     frame = plain.to_pandas()
     if index is not None:
@@ -673,7 +673,7 @@ def from_paths(paths: Sequence[str], **how: Any) -> Dask:
     """Parquet or CSV files, as Dask reads them: patterns, folders of Parquet files, and addresses such as s3://.
 
     `how` are further arguments of `dask.dataframe.read_parquet` or `read_csv`. In CSV files, integers are read as
-    floats, since some may be missing, and the same texts mean missing as elsewhere in deciban.
+    floats, since some may be missing, and the same texts mean missing as in the rest of deciban.
     """
     dataframe = optional_module("dask.dataframe")
     files, name = [file for path in paths for file in expanded(path)], shown_paths(paths)
@@ -736,7 +736,7 @@ def summary_of(error: BaseException) -> str:
 
 
 def engine_error(error: Exception, where: str) -> DecibanError:
-    """The error to raise where Dask gave up."""
+    """The error to raise when Dask gave up."""
     if isinstance(error, DecibanError):
         return error
     name = type(error).__name__

@@ -26,7 +26,7 @@ Values: TypeAlias = Any  # a column: of one dimension, indexed by slices and by 
 
 MAX_TABLE_ROWS, MAX_TABLE_BYTES = 1 << 18, 1 << 28  # of a table: larger partitions are split
 TEXT_COLUMN, LABEL_COLUMN = "text", "label"  # columns of rows without names
-UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask uses where it has not seen any
+UNKNOWN_CATEGORY = "__UNKNOWN_CATEGORIES__"  # the category that Dask uses if it has not seen any
 CONVERSION_ERRORS = (
     pa.ArrowException,
     OverflowError,
@@ -53,7 +53,7 @@ class PartitionReader:
     schema: pa.Schema
 
     def tables(self, part: Any, labels: Any = None) -> Iterator[pa.Table]:
-        """All rows, a table at a time; none where there are no rows."""
+        """All rows, a table at a time; none if there are no rows."""
         partition = self._checked(self.columns(part, labels, self.target))
         n_bytes = sum(getattr(values, "nbytes", 8 * partition.size) for values in partition.values.values())
         step = min(MAX_TABLE_ROWS, max(1, MAX_TABLE_BYTES * partition.size // max(1, n_bytes)))
@@ -172,7 +172,7 @@ def as_objects(values: Iterable[Any]) -> Values:
 
 
 def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
-    """The Arrow type for a NumPy or pandas type; None where it depends on the values."""
+    """The Arrow type for a NumPy or pandas type; None if it depends on the values."""
     try:
         if isinstance(dtype, np.dtype):
             if dtype.kind in "UST":
@@ -198,7 +198,7 @@ def kind_of_dtype(dtype: Any, name: str, where: str) -> pa.DataType | None:
 
 
 def kind_of_values(values: Values, name: str) -> pa.DataType:
-    """The Arrow type of values; null where all are missing."""
+    """The Arrow type of values; null if all are missing."""
     try:
         kind = pa.array(values, from_pandas=True).type
         return pa.null() if pa.types.is_dictionary(kind) and kind.value_type == pa.null() else kind
@@ -215,7 +215,7 @@ def read_type(kind: pa.DataType, name: str, where: str) -> pa.DataType:
 
 
 def merged_type(kinds: Iterable[pa.DataType], name: str, where: str) -> pa.DataType:
-    """A type for the values of several partitions; string where all are missing."""
+    """A type for the values of several partitions; string if all are missing."""
     types = {read_type(kind, name, where) for kind in kinds if kind != pa.null()}
     if any(pa.types.is_dictionary(kind) for kind in types):  # categories here are categories everywhere
         value_types = {kind.value_type if pa.types.is_dictionary(kind) else kind for kind in types}
@@ -231,7 +231,7 @@ def merged_type(kinds: Iterable[pa.DataType], name: str, where: str) -> pa.DataT
 def as_arrow(values: Values, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
     """A column as an array of this type."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "f" and pa.types.is_floating(kind):
-        return pa.array(values.astype(kind.to_pandas_dtype(), copy=False))  # NaN is missing as it stands
+        return pa.array(values.astype(kind.to_pandas_dtype(), copy=False))  # NaN already means missing
     try:
         array = pa.array(values, from_pandas=True)
     except CONVERSION_ERRORS:
@@ -311,8 +311,8 @@ def misfit_error(name: str, value: Any, kind: pa.DataType) -> DecibanError:
     whole = pa.types.is_integer(kind)
     dtype = "float64" if whole and isinstance(value, float) else "str"
     return DecibanError(
-        "column {column!r} holds {shown} here and {kind} in other partitions: make it the same in all of them, as in "
-        "X.astype({how})",
+        "column {column!r} holds {shown} here, but {kind} in other partitions: make it the same in all of them, as "
+        "in X.astype({how})",
         column=name,
         value=value,
         shown=one_line(short_repr(value)),

@@ -84,7 +84,7 @@ def ending(path: str) -> str:
 
 
 class Spark(Engine):
-    """The rows of a Spark DataFrame. They are read each time they are needed: cache it where that is expensive."""
+    """The rows of a Spark DataFrame. They are read each time they are needed: cache it if that is expensive."""
 
     name: ClassVar[str] = "spark"
 
@@ -125,9 +125,9 @@ class Spark(Engine):
     def sample(self, rows: int) -> pa.Table:
         """The first rows of at most sixteen parts, evenly, or all rows; no part is read further than needed.
 
-        Spark merges neighbouring partitions where there are more. A part does not know how many others there are, so
+        Spark merges neighbouring partitions if there are more. A part does not know how many others there are, so
         the first gives all rows that may be needed, the second half of that, the third a third: about three times too
-        many at worst. Only where some parts have few rows and others more is a second pass needed.
+        many at worst. A second pass is needed only if some parts have few rows and others more.
         """
         import pyarrow as pa
 
@@ -176,19 +176,19 @@ class Spark(Engine):
                     sizes = parts.collect()
             finally:
                 for frame in persisted:
-                    with suppress(Exception):  # of a cluster that is gone; the first error is what matters
+                    with suppress(Exception):  # of a cluster that was stopped; the first error is what matters
                         frame.unpersist()
         return sum_of_parts(pickle.loads(row.total) for row in sorted(sizes, key=lambda row: row.part))
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Any:
-        """A DataFrame of the rows with the answers' columns beside them, computed lazily."""
+        """A DataFrame of the rows and their answers, computed lazily."""
         session = self.frame.sparkSession
         normalised = str if session.conf.get("spark.sql.caseSensitive") == "true" else str.lower
         taken = {normalised(name) for name in self.frame.columns}
         for name in fields.names:
             if normalised(name) in taken:
                 raise EngineError(
-                    "{rows} has a column {column!r} already, and so does the result: rename it, or leave it out",
+                    "{rows} already has a column {column!r}, and so does the result: rename it, or leave it out",
                     column=name,
                     rows=self.rows_named,
                 )
@@ -291,7 +291,7 @@ class SampleHead:
 
 @dataclass(frozen=True)
 class PartitionAnswers:
-    """Rows as Spark has them, with the answers beside them."""
+    """Rows as Spark has them, with their answers."""
 
     answer: bytes  # packed
     schema: pa.Schema
@@ -337,9 +337,9 @@ class Unread:
         """Keep Spark from producing rows that will not be read.
 
         A Spark process that did not read all of its input is not used again. Before it ends it reads and discards the
-        rest, and while somebody reads, Spark keeps sending rows and does not check for an answer: every partition would
-        be read to its end. So this process, whose last task this is, stops reading; it waits until Spark, which can
-        send no more, has received the answer and closes the connection.
+        rest, and while the rows are read, Spark keeps sending rows and does not check for an answer: every partition
+        would be read to its end. So this process, whose last task this is, stops reading; it waits until Spark, which
+        can send no more, has received the answer and closes the connection.
         """
         with suppress(Exception):
             next(self.rest, None)  # this may be the end: then the process can be reused, and it was expensive to start
@@ -386,7 +386,7 @@ def conformed(table: pa.Table, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def pack(value: Any) -> bytes:
-    """A pickle, as Spark makes of functions: by value where a class cannot be imported by workers."""
+    """A pickle, as Spark makes of functions: by value if workers cannot import a class."""
 
     class Pickler(pyspark().cloudpickle.Pickler):  # type: ignore[misc]
         """Pickles methods of compiled classes by name; Spark's own would try to pickle their code."""

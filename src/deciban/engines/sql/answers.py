@@ -76,7 +76,7 @@ class ReceivedSums:
             by_class[label][place[::-1]] = number
 
     def add_count(self, y: Any, block: int, columns: tuple[int, ...], values: tuple[Any, ...], weight: Any) -> None:
-        """The weight of a class and a category, or two; missing categories and rows of no weight do not count."""
+        """The weight of a class and a category, or two; missing categories and rows of weight 0 do not count."""
         if any(value is None for value in values) or not float(weight) > 0:
             return
         key = tuple(self._category(block, j, value) for j, value in zip(columns, values, strict=True))
@@ -131,7 +131,7 @@ class ReceivedSums:
 
     @cached_property
     def classes(self) -> Array:
-        """All labels that occur, sorted; all declared classes, where they were declared."""
+        """All labels that occur, sorted; all declared classes, if they were declared."""
         known = self.question.schema
         try:
             present = np.array(sorted(self.weights)) if self.weights else known.classes[:0]
@@ -160,7 +160,7 @@ class ReceivedSums:
         return PushedSums(stats, self.unlabelled, self.incomplete)
 
     def better_pivots(self) -> list[Floats | None] | None:
-        """Pivots for each class, where a shared one has lost digits; None where it has not.
+        """Pivots for each class, if a shared one has lost digits; otherwise None.
 
         They are the question's own; and for classes that it does not know, their means.
         """

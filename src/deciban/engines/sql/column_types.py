@@ -15,7 +15,7 @@ from deciban.engines.sql.expressions import column_of_rows
 from deciban.errors import EngineError
 from deciban.show import one_line
 
-ROWS_LOOKED_AT = 1000  # rows whose values decide a column's type, where the database has none
+ROWS_LOOKED_AT = 1000  # rows whose values decide a column's type, if the database has none
 TIMESTAMP = pa.timestamp("us")
 UTC = datetime.UTC
 
@@ -92,7 +92,7 @@ def postgresql_column(name: str, oid: int) -> TypedColumn:
 
 
 def column_by_values(name: str, values: Sequence[Any]) -> TypedColumn:
-    """The type of the driver's values; text where there are none."""
+    """The type of the driver's values; text if there are none."""
     types = {type(value) for value in values}
     for kinds, kind, read in (
         ({bool}, pa.bool_(), None),
@@ -108,7 +108,7 @@ def column_by_values(name: str, values: Sequence[Any]) -> TypedColumn:
     return TypedColumn(name, pa.string(), read=as_text)
 
 
-# ---------------------------------------------------------------------- SQLite, where any value may be anywhere
+# ---------------------------------------------------------------------- SQLite: any column may hold any value
 
 
 def declared(cursor: Any, parts: Sequence[str]) -> dict[str, str]:
@@ -151,7 +151,7 @@ def as_integer(value: Any) -> int | None:
     if isinstance(value, str | bytes):
         return None
     if value != int(value):
-        raise ValueError(f"{value!r} is no whole number")
+        raise ValueError(f"{value!r} is not a whole number")
     return int(value)
 
 

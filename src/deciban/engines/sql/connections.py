@@ -1,7 +1,7 @@
 """Connections to databases: DB-API connections, SQLAlchemy connections and engines, and URLs.
 
-All reading is done in a transaction that is ended by whoever began it: one that was open stays open, with its contents,
-and one that reading opened is rolled back. A dropped connection is made again if we have the means to.
+All reading is done in a transaction. One that was already open stays open, with its contents; one that reading opened
+is rolled back. A dropped connection is reopened if possible.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SAVEPOINT = "deciban_reads"
 
 
 class DroppedError(EngineError):
-    """The connection is gone."""
+    """The connection was dropped."""
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class Link:
     def open(self, rows_named: str, *, together: bool = False, write: bool = False) -> Iterator[Any]:
         """A DB-API connection inside a transaction. Its errors are raised in one line, without passwords.
 
-        `together`: several statements must see the same data, and nobody else uses the connection meanwhile.
+        `together`: several statements must see the same data, and nothing else uses the connection in the meantime.
         """
         borrowed = None
         raw, errors = self.connection, Exception if self.connection is None else errors_of(self.connection)
@@ -82,7 +82,7 @@ class Link:
                     borrowed.close()
 
     def retry(self, attempt: Callable[[], Result]) -> Result:
-        """The result of an attempt, repeated after a dropped connection where we make connections ourselves."""
+        """The result of an attempt, repeated after a dropped connection if we make connections ourselves."""
         for delay in RETRY_DELAYS if self.engine is not None else ():
             try:
                 return attempt()
@@ -153,7 +153,7 @@ def link_by_url(text: str, dialect: str | None) -> Link:
             raise DecibanError(f"there is no database {one_line(url.database)!r}: check the path")
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.pool.NullPool)
     except ModuleNotFoundError as error:
-        raise DecibanError(f"the URL asks for the driver {error.name!r}, which is not installed") from None
+        raise DecibanError(f"the URL names the driver {error.name!r}, which is not installed") from None
     except DecibanError:
         raise
     except (sqlalchemy.exc.SQLAlchemyError, ValueError):
@@ -205,7 +205,7 @@ def transaction(raw: Any, database: SqlDialect, together: bool, write: bool, our
     elif database.name == "sqlite":
         with sqlite_read_only(raw, ours and not write), sqlite_transaction(raw, together, write):
             yield
-    else:  # of other databases nothing is known
+    else:  # nothing is known about other databases
         yield
         if write and ours:
             raw.commit()
@@ -228,7 +228,7 @@ def sqlite_transaction(raw: Any, together: bool, write: bool) -> Iterator[None]:
 
 @contextmanager
 def sqlite_read_only(raw: Any, nobody_writes: bool) -> Iterator[None]:
-    """A connection that nobody else uses meanwhile changes nothing: functions called in a SELECT might."""
+    """Makes a connection that nothing else uses read-only: functions called in a SELECT might write."""
     was_read_only = not nobody_writes or bool(raw.execute("PRAGMA query_only").fetchone()[0])
     if not was_read_only:
         raw.execute("PRAGMA query_only = ON")
@@ -258,7 +258,7 @@ def postgresql_transaction(raw: Any, write: bool) -> Iterator[None]:
         begin = [f"SAVEPOINT {SAVEPOINT}"] + ["SET LOCAL transaction_read_only = on"] * (not write)
         release = [f"RELEASE SAVEPOINT {SAVEPOINT}"]
         undo = [f"ROLLBACK TO SAVEPOINT {SAVEPOINT}", *release]
-        done = release if write else undo  # which also ends its being read-only
+        done = release if write else undo  # which also ends the read-only state
     else:
         read_only = [] if write else ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"]
         begin, undo, done = ["BEGIN"] * autocommit + read_only, ["ROLLBACK"], ["COMMIT" if write else "ROLLBACK"]

@@ -97,7 +97,7 @@ class DuckDB(Fetched):
         """Every row scored by a model, computed by DuckDB lazily.
 
         `by` is a model that has `to_sql`, or a SELECT over these rows, which it calls `table`. `keep` are columns of
-        the rows to keep beside the answers, by default all. `output` is as in `to_sql`.
+        the rows to return with the answers, by default all. `output` is as in `to_sql`.
         """
         if not isinstance(by, str):
             by = by.to_sql(table, "duckdb", keep=self._kept(by, keep), output=output)
@@ -184,7 +184,7 @@ def from_paths(paths: Sequence[str], **how: Any) -> DuckDB:
         )
     reader = readers.pop()
     if reader == "read_csv":
-        how = {"na_values": list(MISSING), **how}  # as elsewhere in deciban
+        how = {"na_values": list(MISSING), **how}  # as in the rest of deciban
     rows_named = without_secrets(one_line(paths[0])) + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     files = Files(tuple(paths), reader, how)
     try:
@@ -204,7 +204,7 @@ def reader_of(path: str) -> str:
 
 
 def as_arrow_type(column: str, kind: Any) -> str:
-    """A column cast to numbers or texts where Arrow has no such type."""
+    """A column cast to numbers or texts if Arrow has no such type."""
     name, type_name = name_in_quotes(column), str(kind)
     if type_name.startswith(AS_DOUBLE):
         return f"CAST({name} AS DOUBLE) AS {name}"

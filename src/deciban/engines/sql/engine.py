@@ -21,8 +21,8 @@ from deciban.errors import DecibanError, EngineError
 from deciban.show import one_line
 
 MAX_TABLE_CELLS = 1 << 21  # rows are fetched as Python objects, which are large
-SAMPLE_PLACES = 64  # least number of places to sample from, where rows are numbered or in pages
-ROWS_PER_PAGE = 50  # a guess, where PostgreSQL has no statistics
+SAMPLE_PLACES = 64  # least number of places to sample from, if rows are numbered or in pages
+ROWS_PER_PAGE = 50  # a guess, if PostgreSQL has no statistics
 CURSOR_NUMBERS = count()
 QUERY_ALIAS = "rows of the query"  # the name of the inner SELECT's rows
 
@@ -37,23 +37,24 @@ def table(
 ) -> Sql | DuckDB:
     """Rows of a database, to learn from or to score where they are.
 
-    Where the model's sums can be written in SQL, the database computes them and only sums leave it; otherwise rows are
+    If the model's sums can be written in SQL, the database computes them and only sums leave it; otherwise rows are
     fetched in batches. Nothing is written, no transaction is left open, and no open one is ended.
 
     Parameters
     ----------
     connection : connection, engine or URL
         A DB-API connection (sqlite3, psycopg, psycopg2, …), a SQLAlchemy engine or connection, a DuckDB connection, or
-        a URL such as "postgresql://user:password@host/database". With an engine or a URL, a dropped connection is made
-        again, at most twice.
+        a URL such as "postgresql://user:password@host/database". With an engine or a URL, a dropped connection is
+        reopened, at most twice.
     name : str or tuple of str
-        The table or view; ("schema", "table") where it is not in the usual schema. Names are taken as they are.
+        The table or view; ("schema", "table") if it is not in the default schema. Names are used as given.
     schema : str, optional
         The schema, if not given with the name.
     query : str, optional
         A SELECT instead of a name: one statement that reads, or it is refused.
     dialect : str, optional
-        "postgresql", "sqlite", "mysql", "snowflake", "bigquery" or "mssql", if the connection does not tell.
+        "postgresql", "sqlite", "mysql", "snowflake", "bigquery" or "mssql", if it cannot be detected from the
+        connection.
 
     >>> import sqlite3
     >>> from deciban.engines.sql.engine import table
@@ -171,7 +172,7 @@ class Sql(Fetched):
         return self.link.database.limited(self._select(order).removeprefix("SELECT "), rows)
 
     def collect(self, work: Work[Sum], watch: Watch | None = None) -> Sum | None:
-        """Where the connection drops, everything is started again, and earlier sums are discarded."""
+        """If the connection drops, everything is started again, and earlier sums are discarded."""
         return self.link.retry(lambda: super(Sql, self).collect(work, watch))
 
     def apply(self, answer: Answer, fields: pa.Schema) -> Generator[pa.Table, None, None]:
@@ -225,7 +226,7 @@ class Sql(Fetched):
         return sampled
 
     def _runs(self, raw: Any, rows: int) -> pa.Table | None:
-        """Runs of rows from many places; None where rows have no numbers, or these have large gaps."""
+        """Runs of rows from many places; None if rows have no numbers, or these have large gaps."""
         taken = {name.lower() for name in self.schema.names}
         rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
         if rowid is None:
@@ -268,8 +269,8 @@ class Sql(Fetched):
     def scored(self, by: Any, *, keep: Sequence[str] | None = None, output: str = "all") -> Sql:
         """Every row scored by a model, as a table that the database computes lazily.
 
-        `by` is a model that has `to_sql`, or a SELECT as that writes. `keep` are columns of the rows to keep beside the
-        answers, by default all. `output` is as in `to_sql`.
+        `by` is a model that has `to_sql`, or a SELECT as that writes. `keep` are columns of the rows to return with
+        the answers, by default all. `output` is as in `to_sql`.
         """
         if isinstance(by, str):
             return Sql(self.link, (), by)
@@ -282,7 +283,7 @@ class Sql(Fetched):
     def create(self, name: str | Sequence[str]) -> Sql:
         """Create a table of the rows inside the database, and return it.
 
-        It is committed, unless a transaction was open already, which is left to its owner to commit.
+        It is committed, unless a transaction was already open, which its owner must commit.
         """
         parts = (name,) if isinstance(name, str) else tuple(name)
         target = ".".join(self.link.database.identifier(part) for part in parts)

@@ -16,7 +16,7 @@ def column_of_rows(dialect: SqlDialect, column: str) -> str:
 
 
 def as_number(dialect: SqlDialect, column: str, kind: pa.DataType) -> str:
-    """A column as a double; NULL where it is missing or NaN."""
+    """A column as a double; NULL if it is missing or NaN."""
     value = column_of_rows(dialect, column)
     double = dialect.as_double(value)
     if is_date(kind):

@@ -1,4 +1,4 @@
-"""Rows fetched from a database: tables one after the other; threads work on them while the next are fetched."""
+"""Rows fetched from a database: table by table; threads work on them while the next are fetched."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from deciban.results.answers import PREDICTION, proba_column
 from deciban.show import one_line
 
 TABLE_ROWS = 1 << 16  # rows of a table
-OVERSAMPLING = 8  # rows are sampled in runs: this many times as many are drawn and thinned, to be from all over
+OVERSAMPLING = 8  # rows are sampled in runs: this many times as many are drawn and then thinned, to spread them
 
 
 class Fetched(Engine):
@@ -55,7 +55,7 @@ class Fetched(Engine):
         return None if push_down.expressible(question) else push_down.answer(question, self._run)
 
     def _kept(self, by: Any, keep: Sequence[str] | None) -> list[str]:
-        """The rows' columns to keep beside a model's answers: those given, or all; names must not clash."""
+        """The rows' columns to return with a model's answers: those given, or all; names must not clash."""
         kept = list(self.schema.names if keep is None else keep)
         answers = {PREDICTION, *(proba_column(label).lower() for label in by.classes_)}
         taken = [name for name in kept if name.lower() in answers]

@@ -1,9 +1,9 @@
 """T(x) compiled to SQL: the database computes the sums, and only sums leave it.
 
 One statement is enough: numbers are summed by class in one scan, and rows counted by category in another (by GROUPING
-SETS, where the database has them). Summing numbers by category as well would be one scan of many times the work.
+SETS, if the database has them). Summing numbers by category as well would be one scan of many times the work.
 
-Moments are kept about a pivot that all classes share, which costs no more than plain sums. Where a class is so far from
+Moments are kept about a pivot that all classes share, which costs no more than plain sums. If a class is so far from
 it that digits were lost, which the sums show, the statement is run again with a pivot for each class.
 """
 
@@ -109,7 +109,7 @@ class PushDown:
             for j, name in enumerate(columns.names):
                 if self.reading(question, columns, j) == "text":
                     if not is_text(self.kind(name)):
-                        return f"column {one_line(name)!r} is of type {self.kind(name)}, and is to be read as texts"
+                        return f"column {one_line(name)!r} is of type {self.kind(name)}, but is to be read as texts"
                 elif why := self._not_numbers(name):
                     return why
             if unknown := next((m for m in measures if not m.pushes_down), None):
@@ -175,8 +175,8 @@ class SumStatements:
     @cached_property
     def complete_inputs(self) -> list[int]:
         """The inputs that must not be missing: rows without one of them are not summed, and are left to EM."""
-        laws = self.question.joint.blocks
-        return [i for i, (b, _) in enumerate(self.inputs) if laws[b].family.whole_rows]
+        blocks = self.question.joint.blocks
+        return [i for i, (b, _) in enumerate(self.inputs) if blocks[b].family.whole_rows]
 
     @cached_property
     def parts(self) -> list[list[SumByClass]]:
@@ -187,7 +187,7 @@ class SumStatements:
 
     @cached_property
     def counts(self) -> list[CountByCategory]:
-        """Pairs come first: where rows are counted by two columns, they are counted by one of them as well."""
+        """Pairs come first: if rows are counted by two columns, they are counted by one of them as well."""
         blocks = enumerate(blocks_of(self.question))
         counts = [CountByCategory(b, by) for b, (_, measures) in blocks for m in measures for by in m.counted()]
         return sorted(counts, key=lambda one: -len(one.columns))
@@ -213,7 +213,7 @@ class SumStatements:
     # ------------------------------------------------------------------ statements
 
     def statements(self) -> list[str]:
-        """One statement; several where a database limits the number of SELECTs."""
+        """One statement; several if a database limits the number of SELECTs."""
         width = N_HEAD_SUMS + max(map(len, self.parts))
         selects = [self._summed(p, part, width) for p, part in enumerate(self.parts)]
         step = MAX_GROUPING_SETS if self.push_down.database.grouping_sets else 1
@@ -234,7 +234,7 @@ class SumStatements:
         return f"{self._selected(head, sums_sql, width)}\nFROM {self._rows(used, ())}\nGROUP BY {group}"
 
     def _counted(self, counts: Sequence[CountByCategory], first: int, width: int) -> str:
-        """Rows by class and category. Of several sets of columns, GROUPING tells to which a row belongs."""
+        """Rows by class and category. Of several sets of columns, GROUPING shows to which a row belongs."""
         conditions = [" AND ".join(f"GROUPING({self._name(one.block, j)}) = 0" for j in one.columns) for one in counts]
 
         def by_set(values: Sequence[str], otherwise: str) -> str:
@@ -246,7 +246,7 @@ class SumStatements:
             return f"CASE {' '.join(whens)} END" if len(values) > 1 else values[0]
 
         def value(place: int, text: bool) -> str:
-            """The category of a column, or of its parent, where it is of that type."""
+            """The category of a column, or of its parent, if it is of that type."""
             own = [one.columns[place] if place < len(one.columns) else -1 for one in counts]
             values = [
                 self._name(one.block, j) if j >= 0 and self._is_text(one.block, j) == text else "NULL"

@@ -1,8 +1,8 @@
 """A SELECT that a user gives: that it is one statement, and that it reads.
 
-It is nested in other SELECTs, which databases allow for nothing that writes. But text that closes the bracket could go
-on with anything, so it must be a statement of its own as well. DuckDB, PostgreSQL and SQLite parse it to decide; for
-other databases its semicolons and brackets are counted.
+It is nested in other SELECTs, which databases allow only for statements that read. But text that closes the bracket
+could continue with anything, so it must be a statement of its own as well. DuckDB, PostgreSQL and SQLite parse it to
+decide; for other databases its semicolons and brackets are counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from deciban.errors import DecibanError
 from deciban.show import one_line
 
-NAME_QUOTES = {"mysql": "`", "bigquery": "`", "sqlite": "`[", "mssql": "["}  # beside " and '
+NAME_QUOTES = {"mysql": "`", "bigquery": "`", "sqlite": "`[", "mssql": "["}  # besides " and '
 BACKSLASHED = {"mysql": "'\"", "bigquery": "'\"", "snowflake": "'"}  # quotes between which a backslash escapes
 TRIPLE_QUOTED = ("bigquery",)
 LINE_COMMENTS = {"mysql": r"#|--(?=\s|\Z)", "bigquery": r"#|--", "snowflake": r"//|--"}
@@ -86,7 +86,7 @@ def end_of_comment(query: str, at: int, nested: bool) -> int:
 
 
 def end_of_quoted(query: str, at: int, database: str) -> int:
-    """The end of a string or a quoted name. A doubled quote ends one and begins the next, which comes to the same."""
+    """The end of a string or a quoted name. A doubled quote ends one and starts the next, which has the same effect."""
     quote = query[at]
     end = "]" if quote == "[" else 3 * quote if database in TRIPLE_QUOTED and query[at : at + 3] == 3 * quote else quote
     escaped = quote in BACKSLASHED.get(database, "") or (
@@ -120,7 +120,7 @@ def closed(end: int, what: str) -> int:
 
 
 def check_select(cursor: Any, query: str, database: str) -> None:
-    """Let the database parse the query: its error if this is no statement, ours if it is not one that reads."""
+    """Let the database parse the query: its error if this is not a statement, ours if it does not only read."""
     check = CHECKS.get(database)
     if check is not None:
         check(cursor, query)
@@ -128,7 +128,7 @@ def check_select(cursor: Any, query: str, database: str) -> None:
 
 def check_in_duckdb(cursor: Any, query: str) -> None:
     del cursor  # the parser is that of the package
-    import duckdb  # which the rows are of, so it is installed
+    import duckdb  # the rows come from it, so it is installed
 
     kinds = [statement.type.name for statement in duckdb.extract_statements(query)]
     if kinds != ["SELECT"]:
@@ -139,7 +139,7 @@ def check_in_duckdb(cursor: Any, query: str) -> None:
 def check_in_postgresql(cursor: Any, query: str) -> None:
     """A cursor is opened for it, and nothing fetched: PL/pgSQL takes one statement that returns rows.
 
-    What writes and returns rows cannot be nested, and functions that write fail in a read-only transaction.
+    Statements that write and return rows cannot be nested, and functions that write fail in a read-only transaction.
     """
     tag = f"$deciban_{secrets.token_hex(8)}$"
     literal = "E'" + query.replace("\\", "\\\\").replace("'", "''") + "'"

@@ -20,7 +20,7 @@ FROZEN_REASON = "covariance_estimator uses rows, not sums"
 
 
 def check(estimator: Any, no_estimator: str) -> None:
-    """Raise an error for parameters that do not go with the solver."""
+    """Raise an error for parameters that do not fit the solver."""
     if estimator.solver == "svd":
         if estimator.shrinkage is not None:
             raise NotImplementedError("shrinkage not supported with 'svd' solver. Take another solver.")
@@ -46,7 +46,7 @@ def estimated_covariance(estimator: Any, rows: Array) -> Floats:
     """Its covariance of some rows."""
     try:
         fitted = clone(estimator.covariance_estimator)
-    except TypeError:  # anything with fit and covariance_ does
+    except TypeError:  # anything with fit and covariance_ is accepted
         fitted = estimator.covariance_estimator
     fitted.fit(rows)
     if not hasattr(fitted, "covariance_"):

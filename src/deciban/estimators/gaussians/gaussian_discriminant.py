@@ -49,7 +49,7 @@ class GaussianDiscriminant(Estimator):
         None is the covariance that the classes have in common.
     predictive : bool, default=True
         Integrate means and covariances out instead of plugging their estimates in: multivariate Student-t, whose
-        probabilities are less extreme where rows are few. With "full", "tied" and "diag"; other shapes are
+        probabilities are less extreme if rows are few. With "full", "tied" and "diag"; other shapes are
         plugged in.
     criterion : {"log_loss", "accuracy"}, default="log_loss"
         The criterion of "loo".
@@ -60,7 +60,7 @@ class GaussianDiscriminant(Estimator):
     ----------
     means_, covariances_, priors_, classes_, class_count_ : arrays
     covariance_shape_ : str
-        The shape in use, in the fourteen's letters.
+        The shape in use, in mclust's letters.
     shrinkage_ : tuple
         How far covariances were moved towards the shared one, and towards a sphere.
 
@@ -173,7 +173,7 @@ class GaussianDiscriminant(Estimator):
 
     @property
     def covariance_shape_(self) -> str:
-        """The shape in use, in the fourteen's letters (or "unit")."""
+        """The shape in use, in mclust's letters (or "unit")."""
         return attributes.gaussian_params(self).shape
 
     @property

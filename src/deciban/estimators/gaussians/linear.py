@@ -27,7 +27,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     """Linear discriminant analysis: x | y ~ N(μ_y, Σ), one covariance for all classes (S12), a linear boundary (S14).
 
     Takes scikit-learn's parameters and has its attributes; unlike it, learns in batches, forgets, merges, takes weights
-    and missing values, and works where Σ is singular (a warning says what was done).
+    and missing values, and works if Σ is singular (a warning explains what was done).
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     shrinkage : "auto", float or None, default=None
         Moves Σ towards a sphere: by a number in [0, 1], or by Ledoit and Wolf's rule for each class ("auto").
     priors : array-like of shape (k,), default=None
-        The class prior, if it is known; otherwise n_y/n. It does not enter Σ.
+        The class prior, if it is known; otherwise n_y/n. It does not affect Σ.
     n_components : int, default=None
         The number of directions of `transform`: at most min(k − 1, d).
     store_covariance : bool, default=False

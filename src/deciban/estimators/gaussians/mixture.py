@@ -34,7 +34,7 @@ from deciban.reading.labels import Labels
 from deciban.schema import Columns, Schema
 from deciban.show import progress
 
-SAVED_STATE = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")  # saved beside the model
+SAVED_STATE = ("dtype_", "converged_", "n_iter_", "lower_bound_", "lower_bounds_")  # saved with the model
 
 
 class GaussianMixture(Estimator):
@@ -42,13 +42,13 @@ class GaussianMixture(Estimator):
 
     Takes scikit-learn's parameters and has its attributes; unlike it, takes weights and missing values, learns in
     batches, merges, and has all fourteen covariance shapes. A component that collapses is regularised by `reg_covar`,
-    or where that is 0 by one row's worth of the covariance common to all components.
+    or if that is 0 by one row's worth of the covariance common to all components.
 
     Parameters
     ----------
     n_components : int, default=1
     covariance_type : str, default="full"
-        "full", "tied", "diag", "spherical", or another shape that `GaussianDiscriminant` knows.
+        "full", "tied", "diag", "spherical", or another shape of `GaussianDiscriminant`.
     tol : float, default=1e-3
         EM stops when a step gains less than this in log-likelihood per row.
     reg_covar : float, default=1e-6
@@ -163,7 +163,7 @@ class GaussianMixture(Estimator):
             raise_overflow(X, Columns(X.shape[1], self._names()))
         if 0.0 < largest < 1.0 / MAX_VALUE:
             raise ValueError(f"the largest value is {largest:g}, which is too small to square: use another unit")
-        if weight is not None:  # rows of weight zero count as none
+        if weight is not None:  # rows of weight zero do not count
             X, labels, weight = X[weight > 0], labels.take(weight > 0), weight[weight > 0]
         if reset and X.shape[0] < self.n_components:
             raise ValueError(
@@ -181,7 +181,7 @@ class GaussianMixture(Estimator):
             return self._best_of_starts(X, weight, watch)
 
     def _best_of_starts(self, X: Array, weight: Floats | None, watch: Any = lambda *_: None) -> MixtureModel:
-        """EM from several starts, over rows that were read already."""
+        """EM from several starts, over rows that were already read."""
         warm = self.warm_start and self.__sklearn_is_fitted__() and self._fits_parameters(self.model_, X.shape[1])
         self._check_starts(X.shape[1])
         rng = check_random_state(self.random_state)
@@ -206,7 +206,7 @@ class GaussianMixture(Estimator):
         return MixtureModel(best.model.joint, best.model.stats, filled_by=best)
 
     def _previous_bound(self, start: Model) -> float:
-        """The mean log-likelihood when EM stopped, where it continues from there; −∞ otherwise."""
+        """The mean log-likelihood when EM stopped, if it continues from there; −∞ otherwise."""
         continues = start is getattr(self, "model_", None)
         return float(getattr(self, "lower_bound_", -np.inf)) if continues else -np.inf
 
@@ -470,7 +470,7 @@ class GaussianMixture(Estimator):
         if self.n_components != len(model.classes):
             raise ValueError("its sums do not fit its number of components")
         if not self._fits_parameters(model, self.n_features_in_):
-            raise ValueError("its family is not the model's")
+            raise ValueError("its family does not match the model")
         self.__dict__.update(state)
         return MixtureModel(model.joint, model.stats)
 

@@ -52,18 +52,18 @@ class MixtureDiscriminant(Estimator):
         The number of components of a class. "bic" chooses for each class by the Bayesian information criterion; "loo"
         by the log loss of leave-one-out with each row's component fixed, adding components while that falls.
     max_components : int, default=6
-        The greatest number that "bic" and "loo" try.
+        The largest number that "bic" and "loo" try.
     covariance : str, default="full"
-        The components' covariances, by the names that `GaussianDiscriminant` takes ("bic" and "loo" apart).
+        The components' covariances, by the names that `GaussianDiscriminant` takes (except "bic" and "loo").
     shrinkage : "loo", number, pair of numbers or None, default="loo"
         How far the components' covariances move towards a shared one and towards a sphere, as in
         `GaussianDiscriminant`; "loo" chooses by leave-one-out with each row's component fixed. Shapes other than "full"
         and "tied" take a number or None.
     predictive : bool, default=True
-        Integrate means and covariances out: Student-t, less extreme where a component has few rows. With "full",
+        Integrate means and covariances out: Student-t, less extreme if a component has few rows. With "full",
         "tied" and "diag".
     reg_covar : float, default=1e-6
-        Added to every variance, while EM runs and where `shrinkage` is not "loo".
+        Added to every variance, while EM runs and if `shrinkage` is not "loo".
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="k-means++"
     n_init : int, default=3
         Starts of each class's components, the best of which is kept.
@@ -321,7 +321,7 @@ class MixtureDiscriminant(Estimator):
     def _try_class(
         self, X: Array, weight: Floats | None, m: int, rng: np.random.RandomState, has_others: bool
     ) -> em.Learned | None:
-        """m components for a class; None if interrupted (Ctrl-C) where the class has others already (`has_others`)."""
+        """m components for a class; None if interrupted (Ctrl-C) when the class already has others (`has_others`)."""
         try:
             return self._fit_class(X, weight, m, rng)
         except KeyboardInterrupt:
@@ -401,8 +401,8 @@ class MixtureDiscriminant(Estimator):
         )
         losses = []
         for family in families:
-            law = Model(Joint((Block(family, 0.0),)), stats)
-            log_joint_left_out = score.leave_one_out([X[rows]], law, component, row_weight, self.n_jobs)
+            model = Model(Joint((Block(family, 0.0),)), stats)
+            log_joint_left_out = score.leave_one_out([X[rows]], model, component, row_weight, self.n_jobs)
             own_log_joint = grouped(log_joint_left_out, owner, int(codes.max()) + 1)[np.arange(len(rows)), codes[rows]]
             own_log_joint = np.maximum(np.nan_to_num(own_log_joint, nan=-np.inf), np.log(np.finfo(float).tiny))
             losses.append(float(-np.average(own_log_joint, weights=row_weight)) if len(rows) else 0.0)
@@ -416,7 +416,7 @@ class MixtureDiscriminant(Estimator):
                 "a parameter that determines the sums has changed since the last batch: call fit to start again"
             )
         if labels.soft is not None:
-            raise DecibanError("partial_fit takes labelled rows only")
+            raise DecibanError("partial_fit takes only labelled rows")
         all_classes = union_classes(model.classes, labels.classes)
         rows, codes = self._reader().score(X, model), labels.among(all_classes)
         stats, owner = model.stats, np.searchsorted(all_classes, model.classes)[model.owner]
@@ -546,7 +546,7 @@ class MixtureDiscriminant(Estimator):
         unlabelled = state.pop("n_unlabelled_", 0)
         self.__dict__.update(state)
         if not self._fits_parameters(model):
-            raise ValueError("its family is not the model's")
+            raise ValueError("its family does not match the model")
         self._check_model(model)
         restored = self._component_model(
             model.stats, model.owner, model.classes, model.closed, model.joint.blocks[0].family

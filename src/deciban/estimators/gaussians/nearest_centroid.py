@@ -34,7 +34,7 @@ def is_euclidean(model: Any) -> bool:
 class NearestCentroid(Estimator):
     """The class whose centroid is nearest (Rocchio): Gaussians with unit variance and equal priors (S10).
 
-    `predict` takes the nearest centroid as it is; with priors that are not equal, and in all probabilities, columns
+    `predict` uses the distance as it is; with unequal priors, and in all probabilities, columns
     are scaled by their standard deviation within classes, as in scikit-learn. `predict_proba` is the Gaussian posterior
     that belongs to these distances, exp(−½ distance² + log prior) normalised (scikit-learn leaves out the ½).
 
@@ -44,7 +44,7 @@ class NearestCentroid(Estimator):
         "manhattan" takes medians instead of means, which are not sums: the model can only fit and predict.
     shrink_threshold : float, default=None
         Centroids move towards the mean of all rows by this many of their standard errors; columns whose centroids all
-        reach it drop out (Tibshirani et al. 2002).
+        reach it are ignored (Tibshirani et al. 2002).
     priors : {"uniform", "empirical"} or array-like of shape (k,), default="uniform"
         The class prior.
     n_jobs : int, default=None
@@ -135,7 +135,7 @@ class NearestCentroid(Estimator):
         return replace(model, frozen=FROZEN_REASON)
 
     def _predicted(self, X: Any) -> Array:
-        """The class of the nearest centroid, or with priors that are not equal the likeliest."""
+        """The class of the nearest centroid, or with unequal priors the most probable."""
         medians = self.medians_ if self.metric == "manhattan" else None
         return np.asarray(self.classes_[nearest(self.model_, self._rows(X).data, medians, self.n_jobs)])
 

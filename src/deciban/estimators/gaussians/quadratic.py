@@ -22,7 +22,7 @@ class QuadraticDiscriminantAnalysis(Estimator):
     """Quadratic discriminant analysis: x | y ~ N(μ_y, Σ_y), a covariance for every class (S13).
 
     Takes scikit-learn's parameters and has its attributes; unlike it, learns in batches, forgets, merges, takes weights
-    and missing values, and works where some Σ_y is singular (a warning says what was done).
+    and missing values, and works if some Σ_y is singular (a warning explains what was done).
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def kmeans_shares(
 
 
 def first_values(X: Array) -> Array:
-    """Each column's first finite value, 0 where there is none. Differences from it are exact, and do not change if a
+    """Each column's first finite value, 0 if there is none. Differences from it are exact, and do not change if a
     constant is added to all values: so starts do not depend on where zero is."""
     is_finite = np.isfinite(X)
     first = X[np.argmax(is_finite, axis=0), np.arange(X.shape[1])]
@@ -53,6 +53,6 @@ def em_settings(self: Any) -> dict[str, Any]:
 
 
 def seeded(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as a file holds them: a random generator is not a number, and is left out."""
+    """Parameters as a file holds them: a random generator is left out."""
     seed = parameters["random_state"]
     return parameters | {"random_state": seed if isinstance(seed, int | np.integer | None) else None}

@@ -29,7 +29,7 @@ class BernoulliNB(Estimator):
         Pseudo-counts: α rows with the feature and α without it. "empirical" and "loo" as in MultinomialNB.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
     binarize : float or None, default=0.0
-        A feature is present if its value is above this; None means the values are 0 and 1 already.
+        A feature is present if its value is above this; None means the values already are 0 and 1.
 
     Attributes
     ----------

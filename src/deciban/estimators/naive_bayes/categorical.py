@@ -24,8 +24,8 @@ class CategoricalNB(Estimator):
     """Naive Bayes for categories: P(X_i = c | y) = (#(X_i = c, y) + α)/(n_y + α·|X_i|) (S7, S9).
 
     Numbers are category codes 0, 1, 2, … as in scikit-learn. Anything else (strings, mixed objects, data frames of
-    either) is taken as it is, no encoder needed. A category never seen has the probability of one known but never
-    counted; later batches may add new ones. Missing entries (NaN, None) are ignored.
+    either) is used directly, without an encoder. A category never seen has the probability of a known one without
+    counts; later batches may add new ones. Missing entries (NaN, None) are ignored.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class CategoricalNB(Estimator):
         "loo" as in MultinomialNB.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
     min_categories : int or array-like of shape (d,), default=None
-        The least number of codes of each column.
+        The smallest number of codes of each column.
 
     Attributes
     ----------

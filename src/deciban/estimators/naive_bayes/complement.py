@@ -17,7 +17,7 @@ class ComplementNB(Estimator):
 
     w_yw = −log (Σ_{c≠y} n_cw + α_w)/Σ: the counts are total − class, so they add, subtract and merge like any others.
     The score is not a posterior of a generative model, so there is no p(x) and nothing to sample; a class prior does
-    not enter it (`with_prior` changes nothing but the parameter), and missing labels are filled in by repeated scoring,
+    not enter it (`with_prior` changes only the parameter), and missing labels are filled in by repeated scoring,
     which increases no likelihood.
 
     Parameters
@@ -25,7 +25,7 @@ class ComplementNB(Estimator):
     alpha : float, array of shape (d,) or (k, d), or "loo", default=1.0
         Pseudo-counts added to the complement's counts.
     force_alpha, fit_prior, class_prior, n_jobs : as in MultinomialNB
-        The prior matters only where there is a single class, as in scikit-learn.
+        The prior matters only if there is a single class, as in scikit-learn.
     norm : bool, default=False
         Divide each class's weights by their sum, as the paper's second variant does.
 

@@ -24,12 +24,12 @@ from deciban.readers.layout import (
     Group,
     columns_in,
     columns_out,
-    law_in,
-    law_out,
+    distribution_in,
+    distribution_out,
     lay_out,
     listed,
     read_alpha,
-    read_law,
+    read_distribution,
 )
 from deciban.readers.mixed import KINDS, MixedReader, kind_of
 from deciban.reading.frames import Frame, read_frame
@@ -39,7 +39,7 @@ from deciban.show import Table, plain
 class NaiveBayes(Estimator):
     """Naive Bayes for a table of mixed columns: p(x | y) = Π_b p_b(x_b | y), a distribution for each column or group.
 
-    A table is a pandas, Polars or Arrow frame, a mapping of columns, a list of dicts, or an array. Where columns have
+    A table is a pandas, Polars or Arrow frame, a mapping of columns, a list of dicts, or an array. If columns have
     names, later tables may have them in any order, and additional ones, which are ignored; a missing one is an error.
     `fit(table, "label")` takes the labels from a column of the table. Missing entries are ignored; in a group whose
     columns depend on each other, EM fills them in while learning.
@@ -92,10 +92,10 @@ class NaiveBayes(Estimator):
     >>> model = NaiveBayes({"goals": "poisson", "team": ("categorical", 0.5)}).fit(table, "plays")
     >>> model.blocks_
     blocks
-    columns         law          alpha
-    goals           poisson          1
-    height, weight  gaussian         1
-    team            categorical    0.5
+    columns         distribution  alpha
+    goals           poisson           1
+    height, weight  gaussian          1
+    team            categorical     0.5
     >>> new = [{"team": "green", "weight": 62, "height": 1.68, "goals": 0}]
     >>> model.predict(new).tolist()
     ['hockey']
@@ -145,10 +145,10 @@ class NaiveBayes(Estimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         read_alpha(self.alpha)
-        for law in (self.columns or {}).values():
-            read_law(law, self.alpha)
+        for distribution in (self.columns or {}).values():
+            read_distribution(distribution, self.alpha)
         if not (isinstance(self.rest, str) and self.rest in ("auto", "error")):
-            read_law(self.rest, self.alpha)
+            read_distribution(self.rest, self.alpha)
 
     def _layout(self) -> tuple[Group, ...]:
         return lay_out(self.columns, self.rest, self.alpha, self._features(), self.kinds_)
@@ -187,21 +187,21 @@ class NaiveBayes(Estimator):
 
     def _check_mergeable(self, other: Any) -> None:
         """The columns may be in another order."""
-        mine, theirs = self._laws(), other._laws()
+        mine, theirs = self._distributions(), other._distributions()
         if different := sorted(mine.keys() ^ theirs.keys()):
             raise SchemaError(f"cannot merge models of different columns: only one of them has {listed(different)}")
         if different := sorted(name for name in mine if mine[name] != theirs[name]):
-            own_law, other_law = mine[different[0]], theirs[different[0]]
+            own, others = mine[different[0]], theirs[different[0]]
             raise SchemaError(
-                f"cannot merge models with different distributions: {different[0]!r} is {own_law} in one and "
-                f"{other_law} in the other"
+                f"cannot merge models with different distributions: {different[0]!r} is {own} in one and "
+                f"{others} in the other"
             )
         super()._check_mergeable(other)
 
-    def _laws(self) -> dict[str, str]:
+    def _distributions(self) -> dict[str, str]:
         """The name of each column's distribution."""
         return {
-            name: law_name(block.family)
+            name: family_name(block.family)
             for block, columns in zip(self.model_.joint.blocks, self.model_.schema.blocks, strict=True)
             for name in columns.names or ()
         }
@@ -228,8 +228,8 @@ class NaiveBayes(Estimator):
         check_is_fitted(self)
         rows: list[tuple[Any, ...]] = []
         for block, columns, alpha in zip(self.model_.joint.blocks, self.model_.schema.blocks, self.alpha_, strict=True):
-            rows.append((", ".join(columns.names or ()), law_name(block.family), alpha))
-        return Table("blocks", ("columns", "law", "alpha"), rows)
+            rows.append((", ".join(columns.names or ()), family_name(block.family), alpha))
+        return Table("blocks", ("columns", "distribution", "alpha"), rows)
 
     @property
     def params(self) -> Table:
@@ -261,17 +261,17 @@ class NaiveBayes(Estimator):
 
     def _parameters_out(self) -> dict[str, Any]:
         parameters = super()._parameters_out()
-        return parameters | {"columns": columns_out(self.columns), "rest": law_out(self.rest)}
+        return parameters | {"columns": columns_out(self.columns), "rest": distribution_out(self.rest)}
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Any:
-        self.columns, self.rest = columns_in(self.columns), law_in(self.rest)
+        self.columns, self.rest = columns_in(self.columns), distribution_in(self.rest)
         self.n_features_in_, self.kinds_ = int(about["n_features"]), list(about["state"]["kinds_"])
         if len(self.kinds_) != self.n_features_in_ or set(self.kinds_) - set(KINDS):
             raise ValueError(f"it does not describe its {self.n_features_in_} features")
         if about["names"]:
             self.feature_names_in_ = np.array(about["names"], dtype=object)
         if not self._same_columns(model):
-            raise ValueError("its family is not the model's")
+            raise ValueError("its family does not match the model")
         return super()._restored(model, about)
 
     def _fits_columns(self, columns: int) -> bool:
@@ -285,6 +285,6 @@ def only_block(model: Model, block: int) -> Model:
     return Model(replace(model.joint, blocks=(model.joint.blocks[block],)), stats)
 
 
-def law_name(family: Family) -> str:
+def family_name(family: Family) -> str:
     """The name of a distribution."""
     return family.covariance if isinstance(family, MultivariateGaussian) else family.name

@@ -29,10 +29,10 @@ class TreeAugmentedNB(Estimator):
     """Naive Bayes in which a column may depend on one other: P(x | y) = Π_j P(x_j | x_parent(j), y) (S21).
 
     The columns' parents are the tree of greatest mutual information given the class, without edges that could be due to
-    chance. It models dependences that naive Bayes counts twice, at little more cost. Any table will do: strings,
-    categories, booleans, and numbers, which are binned without looking at labels. Integers of at most ten distinct
+    chance. It models dependences that naive Bayes counts twice, at little more cost. Any table works: strings,
+    categories, booleans, and numbers, which are binned without using labels. Integers of at most ten distinct
     values are categories. Missing entries are summed over: a row has the marginal probability of its other entries. A
-    value never seen has the probability of one known but never counted, and given it all values of a child column are
+    value never seen has the probability of a known one without counts, and given it all values of a child column are
     equally likely.
 
     The tree and the intervals are chosen by `fit` or the first batch, and then kept: later batches, `forget` and
@@ -44,11 +44,11 @@ class TreeAugmentedNB(Estimator):
         Pseudo-counts of every category, for each value of the parent:
         θ_(v|u) = (n_uv + α)/(n_u + α|V|). Otherwise as in CategoricalNB.
     parents : array-like of shape (d,) or dict, default=None
-        The tree, where it is known, or that of a model to merge with (`parents_`): each column's parent, −1 for none;
+        The tree, if it is known, or that of a model to merge with (`parents_`): each column's parent, −1 for none;
         or {column: parent} by name or position, for the columns that have one.
     bins : int or list, default=None
         The number of intervals of about equal weight for numbers; a value as frequent as an interval has its own.
-        None is the fourth root of the number of rows. A list has each column's cuts (`cuts_`), or None where they are
+        None is the fourth root of the number of rows. A list has each column's cuts (`cuts_`), or None if they are
         to be chosen.
     fit_prior, class_prior, n_jobs : as in MultinomialNB
 
@@ -56,11 +56,12 @@ class TreeAugmentedNB(Estimator):
     ----------
     parents_ : each column's parent, −1 for none
     structure_ : the tree as a table, with the information of its edges in bits; it has a `plot()`
-    cuts_ : list of each column's cuts, None where it has categories
-    categories_ : list of each column's categories, which are intervals where it has cuts
+    cuts_ : list of each column's cuts, None if it has categories
+    categories_ : list of each column's categories, which are intervals if it has cuts
     classes_, class_count_, class_log_prior_, alpha_, model_ : as in MultinomialNB
 
-    `score_samples` is the logarithm of a probability, and `sample` gives the median of an interval for a number in it.
+    `score_samples` is the logarithm of a probability, and `sample` returns the median of an interval for a number in
+    it.
 
     References
     ----------
@@ -77,7 +78,7 @@ class TreeAugmentedNB(Estimator):
     >>> model.predict([["tails", "tails"], ["tails", "heads"]]).tolist()
     ['honest', 'cheat']
     >>> model.structure_
-    what hangs on what
+    dependencies between columns
     column  parent  bits given class  bits of class
     x0                                            0
     x1      x0                     1              0
@@ -214,7 +215,7 @@ class TreeAugmentedNB(Estimator):
 
     @property
     def cuts_(self) -> list[Floats | None]:
-        """Where each column's intervals end, None where it has categories."""
+        """Where each column's intervals end, None if it has categories."""
         return [np.array(values.cuts) if isinstance(values, Bins) else None for values in self.categories_]
 
 

@@ -1,4 +1,4 @@
-"""Where examples, the log, sums and tokens are kept: an SQLite file, or a PostgreSQL database by URL."""
+"""Where examples, the log, sums and tokens are stored: an SQLite file, or a PostgreSQL database by URL."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_store(url: str) -> Store:
 
 
 def without_secret(url: str) -> str:
-    """A URL that can be shown: without user and password, and without parameters, which may hold one too."""
+    """A URL that is safe to display: without user, password and parameters, which may hold one too."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url

@@ -1,7 +1,7 @@
-"""What a store keeps and does. The statements are the same for every database; a database says how it connects.
+"""The interface of a store. The statements are the same for every database; subclasses connect.
 
-A change is one transaction: examples, log lines, the packed sums and what was predicted beforehand are committed
-together, and on disk before it is acknowledged.
+A change is one transaction: examples, log lines, the packed sums and earlier predictions are committed
+together, and are on disk before it is acknowledged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class StoreError(DecibanError):
 
 @dataclass(frozen=True, slots=True)
 class StoredExample:
-    """An example as it is kept: its label and content as the content's form has them."""
+    """An example as stored: its label and content, in the given form."""
 
     id: str
     label: str  # JSON
@@ -80,7 +80,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class PackedSums:
-    """What a transaction added to a model, and what it took away."""
+    """What a transaction added to a model, and what it subtracted."""
 
     seq: int
     plus: bytes | None
@@ -89,7 +89,7 @@ class PackedSums:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the model answered to an example before it learned it."""
+    """What the model predicted for an example before learning it."""
 
     label: str
     answer: str
@@ -120,11 +120,11 @@ class Store(ABC):
     def __init__(self) -> None:
         self._writing, self._reading = threading.RLock(), threading.RLock()
 
-    # ------------------------------------------------------------------ of a database
+    # ------------------------------------------------------------------ per database
 
     @abstractmethod
     def execute(self, statement: str, values: Sequence[Any] = (), *, reading: bool = False) -> list[tuple[Any, ...]]:
-        """The rows that a statement gives; parameters are written as ?."""
+        """The rows that a statement returns; parameters are written as ?."""
 
     @abstractmethod
     def begin(self) -> None:
@@ -144,16 +144,16 @@ class Store(ABC):
 
     @abstractmethod
     def hold(self) -> None:
-        """Claim the store for one server, where it cannot be shared."""
+        """Lock the store for one server, if it cannot be shared."""
 
     @abstractmethod
     def tidy(self) -> None:
-        """Remove from disk what was deleted, where the database leaves that to us."""
+        """Remove deleted content from disk, if the database does not do so itself."""
 
     # ------------------------------------------------------------------ transactions
 
     def prepare(self) -> None:
-        """Make the tables that are missing."""
+        """Create missing tables."""
         with self.transaction():
             for statement in TABLES.format(**self.types).split(";"):
                 if statement.strip():
@@ -166,7 +166,7 @@ class Store(ABC):
             version = self.setting("format")
             if version != str(FORMAT):
                 raise StoreError(
-                    "the store has format {value}, and this version of deciban reads {known}: use the version that "
+                    "the store has format {value}, but this version of deciban reads {known}: use the version that "
                     "wrote it",
                     value=version,
                     known=FORMAT,
@@ -174,7 +174,7 @@ class Store(ABC):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing of what is written inside."""
+        """A transaction: all or nothing is written."""
         with self._writing:
             self.begin()
             try:
@@ -204,7 +204,7 @@ class Store(ABC):
     # ------------------------------------------------------------------ inside a transaction
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, StoredExample]:
-        """The examples with these ids that are learned."""
+        """The learned examples with these ids."""
         out: dict[str, StoredExample] = {}
         for start in range(0, len(ids), MAX_PARAMETERS):
             some = ids[start : start + MAX_PARAMETERS]
@@ -220,12 +220,12 @@ class Store(ABC):
         return stored_example(rows[0]) if rows else None
 
     def was_forgotten(self, model: str, id_: str) -> bool:
-        """Whether the last line of the log about an id says so."""
+        """Whether the last log line about an id is "forgotten"."""
         rows = self.execute("SELECT kind FROM log WHERE model = ? AND id = ? ORDER BY seq DESC LIMIT 1", [model, id_])
         return bool(rows) and rows[0][0] == "forget"
 
     def log(self, model: str, kind: str, id_: str | None, actor: str, now: float) -> int:
-        """Write a log line, and give its number."""
+        """Write a log line, and return its number."""
         statement = "INSERT INTO log (model, kind, id, time, actor) VALUES (?, ?, ?, ?, ?) RETURNING seq"
         return int(self.execute(statement, [model, kind, id_, now, actor])[0][0])
 
@@ -241,7 +241,7 @@ class Store(ABC):
         self.execute("INSERT INTO deltas VALUES (?, ?, ?, ?)", [model, sums.seq, sums.plus, sums.minus])
 
     def sums_after(self, model: str, seq: int) -> list[PackedSums]:
-        """What was added and taken away after a log line, in order."""
+        """What was added and subtracted after a log line, in order."""
         statement = "SELECT seq, plus, minus FROM deltas WHERE model = ? AND seq > ? ORDER BY seq"
         rows = self.execute(statement, [model, seq])
         return [PackedSums(int(seq), as_bytes(plus), as_bytes(minus)) for seq, plus, minus in rows]
@@ -258,7 +258,7 @@ class Store(ABC):
         self.execute(statement, [model, model, most])
 
     def put_snapshot(self, model: str, seq: int, data: bytes, now: float) -> None:
-        """Keep a model as of a log line; older snapshots, and sums that it contains, are dropped."""
+        """Store a model as of a log line; older snapshots, and sums that it contains, are deleted."""
         statement = (
             "INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT (model, seq) DO UPDATE SET data = excluded.data, "
             "time = excluded.time"
@@ -281,7 +281,7 @@ class Store(ABC):
         statement = f"SELECT {EXAMPLE} FROM examples WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [stored_example(row) for row in self.execute(statement, [model, after, most])]
 
-    # ------------------------------------------------------------------ questions at any time
+    # ------------------------------------------------------------------ queries outside a transaction
 
     def outcomes(self, model: str, most: int, after: int = -1) -> list[Outcome]:
         """The latest outcomes, the oldest first."""
@@ -299,7 +299,7 @@ class Store(ABC):
         return int(self.read("SELECT COUNT(*) FROM examples WHERE model = ?", [model])[0][0])
 
     def oldest(self, model: str, most: int, before: float | None = None) -> list[str]:
-        """The ids of the oldest examples, of those learned before a time."""
+        """The ids of the oldest examples learned before a time."""
         limit = time.time() + 1e9 if before is None else before
         statement = "SELECT id FROM examples WHERE model = ? AND time < ? ORDER BY seq LIMIT ?"
         return [row[0] for row in self.read(statement, [model, limit, most])]
@@ -309,7 +309,7 @@ class Store(ABC):
         return [LogLine(*row) for row in self.read(statement, [model, after, most])]
 
     def last_seq(self, model: str) -> int:
-        """The latest sums of a model, as far as they are not in a snapshot; −1 if there are none."""
+        """The log line of the latest sums that are not in a snapshot; −1 if there are none."""
         return int(self.read("SELECT COALESCE(MAX(seq), -1) FROM deltas WHERE model = ?", [model])[0][0])
 
     # ------------------------------------------------------------------ tokens
@@ -319,13 +319,11 @@ class Store(ABC):
         return [StoredToken(name, hash_, tuple(scopes.split()), *times) for name, hash_, scopes, *times in rows]
 
     def put_token(self, token: StoredToken) -> None:
-        """Keep a new token; a revoked one of the same name is replaced."""
+        """Store a new token; a revoked one of the same name is replaced."""
         with self.transaction():
             known = self.execute("SELECT revoked FROM tokens WHERE name = ?", [token.name])
             if known and known[0][0] is None:
-                raise DecibanError(
-                    "there is a token {value!r} already: revoke it, or use another name", value=token.name
-                )
+                raise DecibanError("a token {value!r} already exists: revoke it, or use another name", value=token.name)
             self.execute("DELETE FROM tokens WHERE name = ?", [token.name])
             values = (token.name, token.hash, " ".join(token.scopes), token.created, token.revoked)
             self.execute("INSERT INTO tokens VALUES (?, ?, ?, ?, ?)", values)
@@ -350,5 +348,5 @@ def stored_example(row: tuple[Any, ...]) -> StoredExample:
 
 
 def as_bytes(value: Any) -> bytes | None:
-    """PostgreSQL gives memory views."""
+    """PostgreSQL returns memory views."""
     return None if value is None else bytes(value)

@@ -1,4 +1,4 @@
-"""How an example's content is kept: as it is, encrypted, or not at all."""
+"""How an example's content is stored: plain, encrypted, or not at all."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ FORMS = ("plain", "encrypted", "none")
 
 
 class ContentGoneError(DecibanError):
-    """The content of an example is not kept, or cannot be decrypted."""
+    """The content of an example is not stored, or cannot be decrypted."""
 
 
 def canonical(value: Any) -> str:
-    """JSON, the same for equal values."""
+    """Canonical JSON: equal values give equal strings."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ContentKeeper:
-    """Writes content in one form, and reads it in any form that it has the key of."""
+    """Writes content in one form, and reads any form that it has the key for."""
 
     form: str
     secret: bytes  # of the store, for digests
@@ -40,7 +40,7 @@ class ContentKeeper:
         return cls(form, bytes.fromhex(secret), None if key_file is None else cipher_of(key_file))
 
     def digest(self, label: Any, content: Any) -> str:
-        """A keyed hash of an example: it shows whether another example is the same, and nothing else."""
+        """A keyed hash of an example: it shows only whether another example is the same."""
         return hmac.new(self.secret, canonical([label, content]).encode(), hashlib.sha256).hexdigest()
 
     def kept(self, id_: str, label: Any, content: Any, seq: int, now: float) -> StoredExample:
@@ -50,10 +50,10 @@ class ContentKeeper:
         return StoredExample(id_, canonical(label), self.form, data, self.digest(label, content), seq, now)
 
     def content(self, example: StoredExample) -> Any:
-        """What was learned."""
+        """The content that was learned."""
         if example.content is None:
             raise ContentGoneError(
-                "the content of example {value!r} is not kept, so the request must bring it again", value=example.id
+                "the content of example {value!r} is not stored: send it with the request", value=example.id
             )
         if example.form == "plain":
             return json.loads(example.content)
@@ -65,7 +65,7 @@ class ContentKeeper:
             return json.loads(self.cipher.decrypt(example.content))
         except InvalidToken:
             raise ContentGoneError(
-                "example {value!r} was encrypted with another key than that of --key-file", value=example.id
+                "example {value!r} was encrypted with a different key than the one in --key-file", value=example.id
             ) from None
 
 
@@ -76,7 +76,9 @@ def cipher_of(key_file: str) -> Any:
     try:
         return fernet(key)
     except ValueError:
-        raise DecibanError("{file!r} holds no key: `deciban token key` writes one", file=key_file) from None
+        raise DecibanError(
+            "{file!r} does not contain a key: create one with `deciban token key`", file=key_file
+        ) from None
 
 
 def fernet_class() -> Any:

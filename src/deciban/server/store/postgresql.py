@@ -1,7 +1,7 @@
 """The store in a PostgreSQL database, which several servers share.
 
-Writers take turns by an advisory lock that a transaction holds: so lines of the log are committed in the order of their
-numbers, and a server that has added all sums up to one has missed none.
+Writers take turns: each transaction holds an advisory lock. So log lines are committed in the order of their numbers,
+and a server that has added all sums up to a line has missed none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BEGIN = "BEGIN"
 
 
 class PostgresStore(Store):
-    """Two connections, which are made again after a failure."""
+    """Two connections, which are reopened after a failure."""
 
     types: ClassVar[dict[str, str]] = {
         "serial": "BIGSERIAL PRIMARY KEY",
@@ -53,7 +53,7 @@ class PostgresStore(Store):
         except self._psycopg.Error as error:
             if self._lost(reading):
                 self._drop(reading)
-                if kept and (reading or statement == BEGIN):  # it was lost some time ago: nothing has begun yet
+                if kept and (reading or statement == BEGIN):  # the connection was lost earlier: nothing has begun yet
                     return self.execute(statement, values, reading=reading)
             raise self._problem(error) from None  # the error itself may quote values
 
@@ -73,7 +73,7 @@ class PostgresStore(Store):
         """Several servers may use it."""
 
     def tidy(self) -> None:
-        """PostgreSQL's own vacuum does that."""
+        """PostgreSQL's autovacuum does that."""
 
     def close(self) -> None:
         for reading in (True, False):

@@ -12,7 +12,7 @@ from deciban.server.store.base import Store, StoreError
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system: the operator sees to it that there is one server
+except ImportError:  # no such locks on this system: the operator must run only one server
     fcntl = None  # type: ignore[assignment]
 
 BUSY_SECONDS = 10.0  # to wait for `deciban token` and backups
@@ -33,10 +33,10 @@ class SqliteStore(Store):
         folder = os.path.dirname(self.path)
         if not os.path.isdir(folder):
             raise StoreError(
-                "cannot open the store {value!r}: there is no folder {folder!r}", value=path, folder=folder
+                "cannot open the store {value!r}: the folder {folder!r} does not exist", value=path, folder=folder
             )
         self._lock: int | None = None
-        with suppress(FileExistsError), open(self.path, "xb"):  # for its owner alone: it holds what people wrote
+        with suppress(FileExistsError), open(self.path, "xb"):  # readable only by its owner: it holds what people wrote
             os.chmod(self.path, 0o600)
         try:
             self._writer, self._reader = self._connect(), self._connect()
@@ -52,7 +52,7 @@ class SqliteStore(Store):
         return connection
 
     def hold(self) -> None:
-        """A second server would not know what this one learns, and so is refused."""
+        """Refuse a second server, which would not know what this one learns."""
         if fcntl is None:
             return
         self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -82,7 +82,7 @@ class SqliteStore(Store):
                 self._writer.execute("ROLLBACK")
 
     def tidy(self) -> None:
-        """Move the journal into the file, and cut it: deleted content stays in neither."""
+        """Move the journal into the file, and truncate it, so that deleted content stays in neither."""
         with self._writing, suppress(StoreError):
             self.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

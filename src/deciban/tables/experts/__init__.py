@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from deciban.tables.experts.base import Expert
 
 _CLASSES = {  # an expert's name, and where its class is
-    "columns": ("columns", "ColumnLaws"),
+    "columns": ("columns", "ColumnDistributions"),
     "gaussians": ("gaussians", "Gaussians"),
     "contexts": ("contexts", "ContextTrees"),
     "trees": ("forest", "Forest"),
@@ -23,7 +23,7 @@ _CLASSES = {  # an expert's name, and where its class is
 def expert_named(name: str) -> type[Expert]:
     """The class of an expert, by its name in model files."""
     if name not in _CLASSES:
-        raise FileError(f"an expert {name!r} is not known")
+        raise FileError(f"an expert {name!r} is unknown")
     module, class_name = _CLASSES[name]
     expert: type[Expert] = getattr(importlib.import_module(f"deciban.tables.experts.{module}"), class_name)
     return expert

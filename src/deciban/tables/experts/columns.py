@@ -1,6 +1,6 @@
-"""The expert of columns: naive Bayes with a law for each column, chosen by leave-one-out.
+"""The expert of columns: naive Bayes, with the smoothing of each column chosen by leave-one-out.
 
-It learns only the counts n_yv of codes by class. With π_v = n_v/n and strength s, a column's law given the class is
+It learns only the counts n_yv of codes by class. With π_v = n_v/n and strength s, a column's distribution is
 
     p(v | y) = (ñ_yv + s π̃_v) / (n_y + s)
 
@@ -32,64 +32,68 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Walks
 
 NEGLIGIBLE_SHARE = 1e-12  # of all rows: so little is rounding, or was smoothed from distant bins
-ROUNDING_ROWS = 1e-6  # counts may be negative by so many rows through rounding
-MIN_GAIN_NATS = 3.0  # by which a law must beat the default: the best of many often wins by chance
+ROUNDING_ROWS = 1e-6  # counts may be negative by this many rows through rounding
+MIN_GAIN_NATS = 3.0  # by which a smoothing must beat the default: the best of many often wins by chance
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class Smoothing:
     """How counts become probabilities: pseudo-counts, and the width of the smoothing kernel in bins (0: none)."""
 
     strength: float
     spread: float = 0.0
 
     def __str__(self) -> str:
-        return f"counts + {self.strength:g}" + (f", spread over {self.spread:g} bins" if self.spread else "")
+        return f"counts + {self.strength:g}" + (f", smoothed over {self.spread:g} bins" if self.spread else "")
 
 
-CATEGORIES = (Law(2.0), Law(0.5), Law(8.0), Law(32.0))  # the first is the default
+CATEGORIES = (Smoothing(2.0), Smoothing(0.5), Smoothing(8.0), Smoothing(32.0))  # the first is the default
 BINNED = (
-    Law(8.0, 3.0),
-    *(Law(s, h) for h in (0.7, 1.5, 3.0, 6.0) for s in (1.0, 8.0) if (s, h) != (8.0, 3.0)),
-    *(Law(s) for s in (0.5, 2.0, 8.0, 32.0)),
+    Smoothing(8.0, 3.0),
+    *(Smoothing(s, h) for h in (0.7, 1.5, 3.0, 6.0) for s in (1.0, 8.0) if (s, h) != (8.0, 3.0)),
+    *(Smoothing(s) for s in (0.5, 2.0, 8.0, 32.0)),
 )
 
 
-def binned_laws(bins: int) -> tuple[Law, ...]:
-    """The laws that are tried for a column of numbers: kernels are as much wider as its bins are narrower."""
+def binned_smoothings(bins: int) -> tuple[Smoothing, ...]:
+    """What is tried for a column of numbers: kernels are as much wider as its bins are narrower."""
     times = max(1.0, bins / USUAL_BINS)
-    return tuple(Law(law.strength, law.spread * times) for law in BINNED)
+    return tuple(replace(one, spread=one.spread * times) for one in BINNED)
 
 
 @lru_cache(maxsize=256)
-def smoothing(size: int, laws: tuple[Law, ...]) -> tuple[Floats, Floats, Floats]:
-    """Smoothing kernels of the laws, (laws, size, size); their diagonals (laws, size); and the laws' strengths.
+def smoothing_kernels(size: int, smoothings: tuple[Smoothing, ...]) -> tuple[Floats, Floats, Floats]:
+    """Kernels of these smoothings, (smoothings, size, size); their diagonals (smoothings, size); and their strengths.
 
     The first bin, of missing values, is not smoothed.
     """
-    at, out = np.arange(size - 1), np.zeros((len(laws), size, size))
-    for matrix, law in zip(out, laws, strict=True):
-        if law.spread:
-            weights = np.exp(-0.5 * ((at[:, None] - at) / law.spread) ** 2)
+    at, out = np.arange(size - 1), np.zeros((len(smoothings), size, size))
+    for matrix, smoothing in zip(out, smoothings, strict=True):
+        if smoothing.spread:
+            weights = np.exp(-0.5 * ((at[:, None] - at) / smoothing.spread) ** 2)
             matrix[0, 0], matrix[1:, 1:] = 1.0, weights / weights.sum(axis=0)
         else:
             np.fill_diagonal(matrix, 1.0)
-    return out, np.ascontiguousarray(np.diagonal(out, axis1=1, axis2=2)), np.array([law.strength for law in laws])
+    return (
+        out,
+        np.ascontiguousarray(np.diagonal(out, axis1=1, axis2=2)),
+        np.array([smoothing.strength for smoothing in smoothings]),
+    )
 
 
-def log_tables(counts: Floats, laws: tuple[Law, ...], row_weight: float = 0.0) -> tuple[Floats, Floats]:
-    """log p(v | y) of (k, v) counts under each law, (laws, k, v), and the same for the class of a row that is left out.
+def log_tables(counts: Floats, smoothings: tuple[Smoothing, ...], row_weight: float = 0.0) -> tuple[Floats, Floats]:
+    """log p(v | y) of (k, v) counts under each smoothing, (smoothings, k, v), and for the class of a left-out row.
 
     `row_weight` is the weight of the row of value v that is left out: of the share of v in both tables, of its class in
     the second.
     """
     n_v, n_y, size = counts.sum(axis=0), counts.sum(axis=1)[:, None], counts.shape[1]
-    if any(law.spread for law in laws):
-        kernels, kept, strength = smoothing(size, laws)
-        smooth, smooth_total = counts @ kernels.transpose(0, 2, 1), kernels @ n_v  # (laws, k, v), (laws, v)
+    if any(smoothing.spread for smoothing in smoothings):
+        kernels, kept, strength = smoothing_kernels(size, smoothings)
+        smooth, smooth_total = counts @ kernels.transpose(0, 2, 1), kernels @ n_v  # (smoothings, k, v), (smoothings, v)
     else:  # categories may be many
         smooth, smooth_total, kept = counts[None], n_v[None], np.ones((1, size))
-        strength = np.array([law.strength for law in laws])
+        strength = np.array([smoothing.strength for smoothing in smoothings])
     s, rest, total = (
         strength[:, None, None],
         np.maximum(smooth_total - row_weight * kept, 0.0),
@@ -106,10 +110,10 @@ def log_tables(counts: Floats, laws: tuple[Law, ...], row_weight: float = 0.0) -
     return np.where(unsupported, 0.0, others), np.where(unsupported, 0.0, mine)
 
 
-def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, row_weight: float) -> Floats:
-    """Σ −log P(y | v) under each law, each row left out; computed from the counts alone."""
-    others, mine = log_tables(counts, laws, row_weight)
-    scores, own = others + log_prior[:, None], mine + log_prior[:, None]  # (laws, k, v)
+def smoothing_losses(counts: Floats, smoothings: tuple[Smoothing, ...], log_prior: Floats, row_weight: float) -> Floats:
+    """Σ −log P(y | v) under each smoothing, each row left out; computed from the counts alone."""
+    others, mine = log_tables(counts, smoothings, row_weight)
+    scores, own = others + log_prior[:, None], mine + log_prior[:, None]  # (smoothings, k, v)
     top = np.maximum(scores.max(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
     with np.errstate(divide="ignore", invalid="ignore"):
         each = np.exp(scores - top)
@@ -118,14 +122,14 @@ def law_losses(counts: Floats, laws: tuple[Law, ...], log_prior: Floats, row_wei
     return np.asarray((counts * np.where(counts > 0, losses, 0.0)).sum(axis=(1, 2)))
 
 
-def choose_laws(
+def choose_smoothings(
     counts: Floats, offsets: Array, binned: Array, log_prior: Floats, row_weight: float, choose: bool
-) -> tuple[tuple[Law, ...], Floats, Floats]:
-    """A law for every column, its leave-one-out loss in nats, and the default's."""
-    laws, losses, defaults = [], np.zeros(len(binned)), np.zeros(len(binned))
+) -> tuple[tuple[Smoothing, ...], Floats, Floats]:
+    """A smoothing for every column, its leave-one-out loss in nats, and the default's."""
+    smoothings, losses, defaults = [], np.zeros(len(binned)), np.zeros(len(binned))
     for j, is_binned in enumerate(binned):
-        tried = binned_laws(int(offsets[j + 1] - offsets[j]) - 1) if is_binned else CATEGORIES
-        losses_tried = law_losses(
+        tried = binned_smoothings(int(offsets[j + 1] - offsets[j]) - 1) if is_binned else CATEGORIES
+        losses_tried = smoothing_losses(
             np.ascontiguousarray(counts[:, offsets[j] : offsets[j + 1]]),
             tried if choose else tried[:1],
             log_prior,
@@ -133,16 +137,16 @@ def choose_laws(
         )
         best = int(np.argmin(losses_tried))
         best = best if losses_tried[best] < losses_tried[0] - MIN_GAIN_NATS else 0
-        laws.append(tried[best])
+        smoothings.append(tried[best])
         losses[j], defaults[j] = losses_tried[best], losses_tried[0]
-    return tuple(laws), losses, defaults
+    return tuple(smoothings), losses, defaults
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ColumnLaws(Expert):
+class ColumnDistributions(Expert):
     """Naive Bayes over coded columns."""
 
-    laws: tuple[Law, ...]
+    smoothings: tuple[Smoothing, ...]
     offsets: Array  # (d + 1,)
     counts: Floats  # (k, cells)
     _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
@@ -152,22 +156,22 @@ class ColumnLaws(Expert):
 
     @property
     def settings(self) -> str:
-        return "naive Bayes, a law for each column"
+        return "naive Bayes, each column smoothed on its own"
 
-    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ColumnLaws:
+    def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ColumnDistributions:
         counts = self.counts.copy()
         counting.code_counts(rows.codes, y, weight, self.offsets, counts)
         return replace(self, counts=counts)
 
-    def plus(self, other: ColumnLaws, sign: float = 1.0) -> ColumnLaws:
+    def plus(self, other: ColumnDistributions, sign: float = 1.0) -> ColumnDistributions:
         counts = self.counts + sign * other.counts
         counts[np.abs(counts) <= RESIDUE * self.counts] = 0.0
         return replace(self, counts=counts)
 
-    def scaled(self, factor: float) -> ColumnLaws:
+    def scaled(self, factor: float) -> ColumnDistributions:
         return replace(self, counts=self.counts * factor)
 
-    def in_classes(self, where: Array, k: int) -> ColumnLaws:
+    def in_classes(self, where: Array, k: int) -> ColumnDistributions:
         counts = np.zeros((k, self.counts.shape[1]))
         counts[where] = self.counts
         return replace(self, counts=counts)
@@ -175,7 +179,7 @@ class ColumnLaws(Expert):
     def is_valid(self) -> bool:
         return bool((self.counts >= -ROUNDING_ROWS).all())
 
-    def recoded(self, old: Encoding, new: Encoding) -> ColumnLaws:
+    def recoded(self, old: Encoding, new: Encoding) -> ColumnDistributions:
         """The counts in the order of another encoding, which has all the categories."""
         offsets = new.offsets
         counts = np.zeros((len(self.counts), int(offsets[-1])))
@@ -194,7 +198,7 @@ class ColumnLaws(Expert):
         if "table" not in self._cache:
             seen = self.counts.sum(axis=1) > 0
             seen = seen if seen.any() else ~seen
-            parts = [log_tables(self._counts(j), (law,))[0][0] for j, law in enumerate(self.laws)]
+            parts = [log_tables(self._counts(j), (smoothing,))[0][0] for j, smoothing in enumerate(self.smoothings)]
             table = np.concatenate(parts, axis=1).T if parts else np.zeros((0, len(self.counts)))
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
         return np.asarray(self._cache["table"])
@@ -203,23 +207,26 @@ class ColumnLaws(Expert):
         """Σ_j w_j F_j, the weighted sum of the columns' evidence, (n, k)."""
         cell_weights = np.repeat(weights, np.diff(self.offsets))
         out = np.zeros((len(rows), len(self.counts)))
-        zero = np.zeros((len(self.laws), len(self.counts)))
+        zero = np.zeros((len(self.smoothings), len(self.counts)))
         kernel.code_scores(rows.codes, self.offsets, self.centred_log_table() * cell_weights[:, None], zero, out)
         return out
 
     def evidence(self, rows: EncodedRows) -> Floats:
-        return self.weighted_evidence(rows, np.ones(len(self.laws)))
+        return self.weighted_evidence(rows, np.ones(len(self.smoothings)))
 
     def weighted_evidence_without(
         self, rows: EncodedRows, y: Codes, weight: Floats | None, weights: Floats, alone: Array
     ) -> tuple[Floats, Floats]:
         """For learned rows, each without itself: Σ_j w_j F_j, (n, k), and the evidence of each of the columns `alone`,
         (n, columns, k)."""
-        n, d, k = len(rows), len(self.laws), len(self.counts)
+        n, d, k = len(rows), len(self.smoothings), len(self.counts)
         out, each, place = np.zeros((n, k)), np.zeros((n, len(alone), k)), np.full(d, -1, dtype=np.intp)
         place[alone] = np.arange(len(alone))
         removed = np.ones(n) if weight is None else np.ascontiguousarray(weight)
-        strength, codes = np.array([law.strength for law in self.laws]), np.ascontiguousarray(rows.codes)
+        strength, codes = (
+            np.array([smoothing.strength for smoothing in self.smoothings]),
+            np.ascontiguousarray(rows.codes),
+        )
         weights = np.ascontiguousarray(weights)
         kernel.code_evidence_without(
             codes,
@@ -241,22 +248,24 @@ class ColumnLaws(Expert):
         """Smoothed counts by class (cells, k) and in all (cells,), and the share of a count that stays in its cell."""
         if "spread" not in self._cache:
             by_class, own = self.counts.T.copy(order="C"), np.ones(self.counts.shape[1])
-            for j, law in enumerate(self.laws):
-                if law.spread:
+            for j, smoothing in enumerate(self.smoothings):
+                if smoothing.spread:
                     mine = slice(self.offsets[j], self.offsets[j + 1])
-                    (by,), (stays,), _ = smoothing(int(self.offsets[j + 1] - self.offsets[j]), (law,))
+                    (by,), (stays,), _ = smoothing_kernels(int(self.offsets[j + 1] - self.offsets[j]), (smoothing,))
                     by_class[mine], own[mine] = by @ self.counts[:, mine].T, stays
             self._cache["spread"] = by_class, np.ascontiguousarray(by_class.sum(axis=1)), own
         return self._cache["spread"]  # type: ignore[no-any-return]  # put there above
 
     def _class_totals(self) -> Floats:
         """The weight of each class in every column, (d, k)."""
-        if not self.laws:
+        if not self.smoothings:
             return np.zeros((0, len(self.counts)))
         return np.ascontiguousarray(np.add.reduceat(self.counts, self.offsets[:-1], axis=1).T)
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
-        return self.weighted_evidence_without(rows, y, weight, np.ones(len(self.laws)), np.zeros(0, dtype=np.intp))[0]
+        return self.weighted_evidence_without(
+            rows, y, weight, np.ones(len(self.smoothings)), np.zeros(0, dtype=np.intp)
+        )[0]
 
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         del unlearned  # no structure is chosen on rows
@@ -268,11 +277,11 @@ class ColumnLaws(Expert):
         """p(v | y) of every column, (k, v) each; uniform for columns without any value."""
         if "chances" not in self._cache:
             out = []
-            for j, law in enumerate(self.laws):
+            for j, smoothing in enumerate(self.smoothings):
                 counts = self._counts(j)
                 known = counts.sum(axis=0) > 0
                 known = known if known.any() else ~known
-                probabilities = np.where(known, np.exp(log_tables(counts, (law,))[0][0]), 0.0)
+                probabilities = np.where(known, np.exp(log_tables(counts, (smoothing,))[0][0]), 0.0)
                 total = probabilities.sum(axis=1, keepdims=True)  # smoothing reaches into empty bins
                 out.append(probabilities / np.where(total > 0, total, 1.0))
             self._cache["chances"] = out
@@ -283,7 +292,7 @@ class ColumnLaws(Expert):
 
         A missing value in a column that had none adds 0.
         """
-        total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.laws)), 1.0)
+        total = np.maximum(self.counts.sum(axis=1) / max(1, len(self.smoothings)), 1.0)
         rare = np.log(0.5 / (total + 1.0))
         parts = []
         for probabilities in self.probabilities():
@@ -294,26 +303,32 @@ class ColumnLaws(Expert):
                 table[:, 0] = 0.0
             parts.append(table)
         whole = np.ascontiguousarray(np.concatenate(parts, axis=1).T) if parts else np.zeros((0, len(self.counts)))
-        unseen = np.broadcast_to(rare, (len(self.laws), len(total))).copy()
+        unseen = np.broadcast_to(rare, (len(self.smoothings), len(total))).copy()
         out = np.zeros((len(rows), len(self.counts)))
         codes = np.where(rows.codes < 0, np.iinfo(np.int32).max, rows.codes)
         kernel.code_scores(codes, self.offsets, whole, unseen, out)
         return out
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        return {"laws": [[law.strength, law.spread] for law in self.laws]}, {"counts": self.counts}
+        return {"laws": [[smoothing.strength, smoothing.spread] for smoothing in self.smoothings]}, {
+            "counts": self.counts
+        }
 
     @classmethod
-    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> ColumnLaws:
-        laws = tuple(Law(positive(s), float(h)) for s, h in settings["laws"])
-        if len(laws) != len(encoding.columns) or any(not 0 <= law.spread < np.inf for law in laws):
-            raise FileError("its columns do not have a law each")
+    def unpack(
+        cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int
+    ) -> ColumnDistributions:
+        smoothings = tuple(Smoothing(positive(s), float(h)) for s, h in settings["laws"])
+        if len(smoothings) != len(encoding.columns) or any(
+            not 0 <= smoothing.spread < np.inf for smoothing in smoothings
+        ):
+            raise FileError("its columns do not have one smoothing each")
         offsets = encoding.offsets
-        return cls(laws, offsets, arrays.counts("counts", k, int(offsets[-1])))
+        return cls(smoothings, offsets, arrays.counts("counts", k, int(offsets[-1])))
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Walks:
         del sketch
-        return self.weighted_term(encoding, places, np.ones(len(self.laws)))
+        return self.weighted_term(encoding, places, np.ones(len(self.smoothings)))
 
     def weighted_term(self, encoding: Encoding, places: Sequence[int], weights: Floats) -> Walks:
         """Σ_j w_j F_j as a formula; a category that was never seen adds 0."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_PARENTS = 4
 STRENGTHS, DEFAULT_STRENGTH = (2.0, 8.0), 8.0
-COLUMN_SHIFT = np.uint64(48)  # a key holds the column's number above so many bits
+COLUMN_SHIFT = np.uint64(48)  # a key holds the column's number above this many bits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class ContextSums:
         return other if not len(self.keys) and sign > 0 else ContextSums.total([self, other], [1.0, sign])
 
     def _less(self, other: ContextSums, at: Array, sign: float) -> ContextSums:
-        """`total` where every key of the other is at a place of these: without sorting them all."""
+        """`total` if every key of the other is among these: no sorting needed."""
         before, change, counts = self.counts[at], sign * other.counts, self.counts.copy()
         after = before + change
         after[np.abs(after) <= RESIDUE * (np.abs(before) + np.abs(change))] = 0.0
@@ -245,7 +245,7 @@ class ContextTrees(Expert):
         while remaining:
             ready = [j for j in sorted(remaining) if all(p < 0 or p not in remaining for p in parents[j])]
             if not ready:
-                raise ValueError(f"column {min(remaining)} hangs on itself, by way of its parents")
+                raise ValueError(f"column {min(remaining)} depends on itself through its parents")
             done += ready
             remaining -= set(ready)
         return np.array(done, dtype=np.int32)
@@ -275,15 +275,15 @@ class ContextTrees(Expert):
         d = len(encoding.columns)
         maps, levels = arrays.whole("maps", np.uint8, d, 256), arrays.whole("levels", np.int32, d)
         if ((maps >= levels[:, None]) & (maps != UNSEEN)).any():
-            raise FileError("a column's values go where there are none")
+            raise FileError("a column's codes are outside its range")
         parents, sums = [], []
         for s in (0, 1):
             own = arrays.whole(f"parents{s}", np.int32, d, MAX_PARENTS)
             if d and not (-1 <= own.min() and own.max() < d):
-                raise FileError("a column's parent is not there")
+                raise FileError("a column's parent does not exist")
             keys = arrays.whole(f"keys{s}", np.uint64, None)
             if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
-                raise FileError("contexts are not in order")
+                raise FileError("contexts are not sorted")
             parents.append(own)
             sums.append(ContextSums(keys, arrays.counts(f"counts{s}", len(keys), k)))
         depth, strength = int(positive(settings["depth"], MAX_PARENTS)), positive(settings["strength"])
@@ -309,12 +309,12 @@ class ContextTrees(Expert):
             for j, mine in enumerate(parents):
                 at = np.flatnonzero(columns == j)
                 given = [int(p) for p in mine[: self.depth] if p >= 0]
-                law = laws_of(codes[at].astype(np.int64), sums.counts[at], given, self.levels, j, self.strength)
-                walks.append(Walk(tuple(grouped[p] for p in given), grouped[j], law[0], law[1] / 2))
+                tables = node_tables(codes[at].astype(np.int64), sums.counts[at], given, self.levels, j, self.strength)
+                walks.append(Walk(tuple(grouped[p] for p in given), grouped[j], tables[0], tables[1] / 2))
         return Walks(tuple(walks))
 
 
-def laws_of(
+def node_tables(
     codes: Codes, counts: Floats, given: list[int], levels: Codes, own: int, strength: float
 ) -> tuple[tuple[Codes, ...], Floats]:
     """log p of a column's values at every node of its context tree, and the edges between the nodes.
@@ -328,15 +328,15 @@ def laws_of(
     np.add.at(first[0], value, counts)
     seen = first[0].sum(axis=1)
     share = seen / max(float(seen.sum()), np.finfo(np.float64).tiny)
-    laws = [(first + strength * share[None, :, None]) / (first.sum(axis=1, keepdims=True) + strength)]
+    distributions = [(first + strength * share[None, :, None]) / (first.sum(axis=1, keepdims=True) + strength)]
     node, steps, n_nodes = np.zeros(len(codes), dtype=np.int64), [], 1
     for t, parent in enumerate(given):
         known = np.flatnonzero((node >= 0) & (codes[:, t] < levels[parent]))
         pairs, where = np.unique(np.stack([node[known], codes[known, t]], axis=1), axis=0, return_inverse=True)
         here = np.zeros((len(pairs), size, k))
         np.add.at(here, (where.ravel(), value[known]), counts[known])
-        above = np.concatenate(laws)[pairs[:, 0]] if len(pairs) else here
-        laws.append((here + strength * above) / (here.sum(axis=1, keepdims=True) + strength))
+        above = np.concatenate(distributions)[pairs[:, 0]] if len(pairs) else here
+        distributions.append((here + strength * above) / (here.sum(axis=1, keepdims=True) + strength))
         node = np.full(len(codes), -1, dtype=np.int64)
         node[known] = n_nodes + where.ravel()
         steps.append((pairs, n_nodes))
@@ -348,5 +348,5 @@ def laws_of(
         ways.append(way)
     values = np.zeros((n_nodes, size + 1, k))  # the last is a value that was never seen
     some = np.flatnonzero(seen > 0)
-    values[:, some] = np.log(np.concatenate(laws)[:, some])
+    values[:, some] = np.log(np.concatenate(distributions)[:, some])
     return tuple(ways), values

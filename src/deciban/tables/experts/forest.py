@@ -1,7 +1,7 @@
 """The expert of trees: the leaf of a decision tree that a row falls in is used as a category.
 
-Once grown, a tree is a fixed function of x. What is learned are counts of its leaves by class; the law of a node is
-shrunk to that of its parent, up to the root. In terms of the class given the node,
+Once grown, a tree is a fixed function of x. What is learned are counts of its leaves by class; the distribution of a
+node is shrunk to that of its parent, up to the root. In terms of the class given the node,
 
     p_node = (C_node + s p_parent) / (n_node + s),   evidence = log p_leaf − log π
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, SplitTrees, Term
 
 TREE_LIMITS = (24, 40)  # the least and the greatest number of trees,
-ROWS_TIMES_TREES = 400_000  # fewer where there are many rows
+ROWS_TIMES_TREES = 400_000  # fewer if there are many rows
 N_PILOT_TREES = 8  # to choose how many columns to try at a split
 GROWING_SHARE = 0.7  # of the rows that a tree grows on: it is evaluated on the others
 STRENGTHS, DEFAULT_STRENGTH = (0.5, 2.0, 8.0), 2.0
@@ -114,7 +114,7 @@ class Trees(NamedTuple):
 
 
 def members(mark: Array, trees: int) -> Array:
-    """(n, trees): 1 where a tree grows on a row."""
+    """(n, trees): 1 if a tree grows on a row."""
     seeds = mix_bits(np.arange(2, trees + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return (mix_bits(mark[:, None] ^ seeds) >> np.uint64(11) < np.uint64(int(GROWING_SHARE * 2**53))).astype(np.uint8)
 

@@ -2,12 +2,12 @@
 
     Σ₀ = (1−g) S_w/N + g·D,   Σ_p = (S_p + κ Σ₀)/(n_p + κ),   p(x | part) = Student-t_ν(μ_p, Σ_p)
 
-D is a fixed diagonal, κ = ∞ gives every part Σ₀, ν = ∞ is the normal law. Leaving a row out is a rank-one change of
-S_p and S_w, so its density under every part follows exactly from two quadratic forms (Sherman–Morrison). In the axes
-where S_p and Σ₀ are both diagonal, the forms for every κ are weighted sums of the same squares.
+D is a fixed diagonal, κ = ∞ gives every part Σ₀, ν = ∞ is the normal distribution. Leaving a row out is a rank-one
+change of S_p and S_w, so its density under every part follows exactly from two quadratic forms (Sherman–Morrison). In
+the axes where S_p and Σ₀ are both diagonal, the forms for every κ are weighted sums of the same squares.
 
-Where a column's value was never seen, its coordinates are missing: the marginal law of the others is used, which is the
-same law with fewer rows and columns of Σ_p.
+If a column's value was never seen, its coordinates are missing: the marginal distribution of the others is used, which
+has fewer rows and columns of Σ_p.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
 
 
 def by_class(log_density: Floats, count: Floats, owner: Codes, k: int) -> Floats:
-    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ where no part has rows."""
+    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
     if len(owner) == k:
         out = np.empty((len(log_density), k))
         out[:, owner] = np.where(count > 0, log_density, -np.inf)
@@ -364,7 +364,7 @@ class Gaussians(Expert):
         return self._cache["ready"]  # type: ignore[no-any-return]  # put there above
 
     def _grouped_covariances(self) -> tuple[Floats, Floats, Floats]:
-        """Means, Σ and Σ⁻¹ as the kernel reads them, some parts side by side; needed only where columns are missing."""
+        """Means, Σ and Σ⁻¹ as the kernel reads them, some parts side by side; needed only if columns are missing."""
         if "side by side" not in self._cache:
             mean, sigma = self._covariances()
             P, wide = len(mean), marginals.WIDTH
@@ -380,8 +380,8 @@ class Gaussians(Expert):
     def _present_patterns(self, rows: EncodedRows) -> tuple[Array, Array]:
         """Which coordinates are present, (patterns, D), and each row's pattern.
 
-        Those of a column are missing where its value was never seen when bins and categories were chosen: nothing is
-        known about such a value, so the law of all other coordinates is used.
+        Those of a column are missing if its value was never seen when bins and categories were chosen: nothing is
+        known about such a value, so the distribution of the other coordinates is used.
         """
         never = rows.small == UNSEEN
         if not (never.any() and len(self.owner)):
@@ -392,7 +392,7 @@ class Gaussians(Expert):
         return ~is_missing[first], which
 
     def marginal(self, present: Array) -> Gaussians:
-        """The marginal law of the coordinates that are `present`, (D,)."""
+        """The marginal distribution of the coordinates that are `present`, (D,)."""
         if present.all():
             return self
         m, D = self.moments, len(self.target)
@@ -466,10 +466,10 @@ class Gaussians(Expert):
         for i, present in enumerate(patterns):
             at = np.flatnonzero(which == i)
             if present.any():
-                law = self.marginal(present)
-                shares, total = law._shares(X[at][:, present])
+                marginal = self.marginal(present)
+                shares, total = marginal._shares(X[at][:, present])
                 by_column = np.zeros((d, len(at), self.k))
-                np.add.at(by_column, law.owner, np.moveaxis(shares, 2, 0))
+                np.add.at(by_column, marginal.owner, np.moveaxis(shares, 2, 0))
                 out[at] = by_column.transpose(1, 0, 2)
                 rest[at] = total - out[at].sum(axis=1)
         return out, rest
@@ -507,16 +507,16 @@ class Gaussians(Expert):
         lean, diagonal, tails = settings["shape"]
         view, D = settings["view"], len(encoding.owner)
         if view not in ("real", "scores"):
-            raise FileError(f"a view {view!r} is not known")
+            raise FileError(f"a view {view!r} is unknown")
         owner, first = arrays.whole("owner", np.int32, None), arrays.whole("first", np.int32, k)
         P, at = len(owner), arrays.row("at")
         sides = arrays.whole("sides", np.int32, len(at), 2)
         if not each_class_cut(owner, first, sides):
-            raise FileError("the cuts of its classes are not in order")
+            raise FileError("the cuts of its classes are inconsistent")
         pieces = Pieces(owner, first, arrays.floats("axis", (len(at), D)), at, sides)
         one, x, xy = arrays.counts("one", P), arrays.floats("x", (P, D)), arrays.floats("xy", (P, D, D))
         if not np.allclose(xy, xy.transpose(0, 2, 1)) or not is_scatter(one[:, None], x, xy):
-            raise FileError("its sums of squares cannot be")
+            raise FileError("its sums of squares are impossible")
         target = arrays.floats("target", (D,))
         if (target <= 0).any():
             raise FileError("a variance is not positive")
@@ -552,7 +552,7 @@ class Gaussians(Expert):
         )
 
     def _absent(self, roots: Floats, log_det: Floats, at: Array, place: int, never: Array) -> Absent:
-        """The law of the coordinates other than those `at`."""
+        """The distribution of the coordinates other than those `at`."""
         from deciban.formula import Absent
 
         precision = roots.transpose(0, 2, 1) @ roots

@@ -45,11 +45,11 @@ class Words(Expert):
         (documents,) = batches(texts, True)
         empty = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
         eval_index = np.sort(candidates[:MAX_EVAL_TEXTS])
-        judges, others = (
+        evaluated, others = (
             Labelled(read([texts[i] for i in some]), y[some], None if weight is None else weight[some])
             for some in (eval_index, np.setdiff1d(np.arange(len(texts)), eval_index))
         )
-        graded = empty.learned_and_chosen(judges, others, np.arange(k), rows.mark[eval_index], 1)
+        graded = empty.learned_and_chosen(evaluated, others, np.arange(k), rows.mark[eval_index], 1)
         return cls(column, place, graded)
 
     @property
@@ -98,7 +98,7 @@ class Words(Expert):
         return self.place
 
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
-        del unlearned  # its items are all that there are, and not chosen
+        del unlearned  # it uses all items: none are chosen
         return np.zeros((*rows.codes.shape, self.k)), self.evidence(rows)
 
     def items(self, rows: EncodedRows, target: int, against: int, by: str) -> list[tuple[str, float]]:
@@ -116,10 +116,10 @@ class Words(Expert):
     def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Words:
         place = int(settings["place"])
         if not 0 <= place < len(encoding.texts) or encoding.texts[place] != settings["column"]:
-            raise FileError(f"a column of text {settings['column']!r} is not known")
+            raise FileError(f"a column of text {settings['column']!r} is unknown")
         graded = files.rebuild(settings["document"], arrays.all())
         if not isinstance(graded, Graded) or not np.array_equal(graded.classes, np.arange(k)):
-            raise FileError("its text model is not one of its classes")
+            raise FileError("its text model has other classes")
         return cls(encoding.texts[place], place, graded)
 
     def choices(self) -> tuple[dict[str, Any], dict[str, Array]]:

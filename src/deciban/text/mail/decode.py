@@ -6,7 +6,7 @@ import binascii
 import re
 from encodings.aliases import aliases
 
-# Codecs that Python lists and that are no charsets: they turn bytes into bytes, or exist on one system only.
+# Codecs that Python lists but that are not charsets: they turn bytes into bytes, or exist on only one system.
 NOT_CHARSETS = {"base64_codec", "bz2_codec", "hex_codec", "mbcs", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"}
 
 # Names that Python does not know, and charsets whose names are used for a superset of them.
@@ -60,7 +60,7 @@ def from_base64(data: bytes) -> bytes:
 def characters(data: bytes, *charsets: str) -> str:
     """Decode by the first of the charsets that fits, else as UTF-8, else as Latin-1, which fits everything.
 
-    Where none fits, a charset is still used if it decodes five times as many characters as it does not: a text cut in
+    If none fits, a charset is still used if it decodes five times as many characters as it does not: a text cut in
     the middle of a character, or one wrong byte in a page of Chinese.
 
     >>> characters(b"caf\\xc3\\xa9", "us-ascii"), characters(b"caf\\xe9", "utf-8"), characters(b"caf\\xe9", "no-such")

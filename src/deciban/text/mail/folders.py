@@ -19,11 +19,11 @@ NOT_MAIL = ("cmds",)  # a file in the SpamAssassin corpus that is not mail
 
 
 def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None = None) -> Iterator[Mail]:
-    """The mails at a path, one after the other, by what is there.
+    """The mails at a path, one by one, whatever kind of file or folder it is.
 
-    A file that begins with "From " is an mbox, any other (and any .eml) a single mail. A folder with `cur` or `new` in
+    A file that starts with "From " is an mbox, any other (and any .eml) a single mail. A folder with `cur` or `new` in
     it is a Maildir. Of any other folder all files are read, in the order of their names, and those of the folders in
-    it; hidden ones are passed over. Every folder is read once, wherever links lead to. `headers` is as for `read`.
+    it; hidden ones are skipped. Every folder is read once, even if links lead to it again. `headers` is as for `read`.
 
     A file that does not look like mail is an error, unless its name ends in .eml; an empty file is an empty mbox.
 
@@ -67,7 +67,7 @@ def split(path: Path) -> Iterator[bytes]:
 
 
 def split_file(file: io.BufferedReader[Any], path: Path) -> Iterator[bytes]:
-    """The raw mails of an open file, from its beginning to its end; `path` says what is in it."""
+    """The raw mails of an open file, from its beginning to its end; `path` is its name."""
     beginning = file.peek(LINE_BYTES)
     first = beginning[: beginning.find(b"\n") + 1 or None]
     one = path.suffix.lower() == ".eml" or path.parent.name in ("cur", "new")
@@ -85,9 +85,9 @@ def split_file(file: io.BufferedReader[Any], path: Path) -> Iterator[bytes]:
 
 
 def split_mbox(file: BinaryIO) -> Iterator[bytes]:
-    """The mails of an mbox without the lines "From …" that begin them.
+    """The mails of an mbox without the lines "From …" at their start.
 
-    Bodies have lines that begin with "From " too, and not every program quotes them. So two of three signs are
+    Bodies have lines that start with "From " too, and not every program quotes them. So two of three signs are
     required: a blank line before it, a date in it, a header field after it.
     """
     mail, begun, blank, whole = bytearray(), False, True, True

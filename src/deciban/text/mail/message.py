@@ -78,8 +78,8 @@ class Mail:
 
     @property
     def text(self) -> str:
-        """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without header fields begins
-        with the empty line, so that its body is not mistaken for one."""
+        """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without header fields starts
+        with the empty line, so that its body is not mistaken for a header."""
         return "".join(f"{name}: {value}\n" for name, value in self.fields) + "\n" + self.body
 
 
@@ -94,13 +94,13 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
     Parameters
     ----------
     raw : the mail: its bytes, its text (a `str` is never a path), a path to its file, or a message that `email` parsed.
-        A first line "From …", as in mbox files, is passed over.
-    headers : names of the header fields to keep; by default all. Mind what they tell: Received, Date and Message-ID
-        leak when and by which list a mail came, and a model that was tested on mails of the same weeks and lists seems
-        better than it is. CONTENT_HEADERS are those that say something by themselves: subject and sender.
+        A first line "From …", as in mbox files, is skipped.
+    headers : names of the header fields to keep; by default all. Beware of Received, Date and
+        Message-ID: they reveal when and through which list a mail came, so that a model tested on mails of the same
+        weeks and lists seems better than it is. CONTENT_HEADERS are the informative ones: subject and sender.
 
     Texts are decoded, those in HTML are stripped (the hosts of links are kept as words), and of alternatives the plain
-    one is taken, unless it is empty or a mere note that there is another. Of attachments only names and kinds are kept.
+    one is used, unless it is empty or only a note that there is another. Of attachments only names and kinds are kept.
     A body is cut after a million characters.
 
     >>> mail = read(b"Subject: =?utf-8?q?Caf=C3=A9?=\\nContent-Type: text/html\\n\\n<p>Come <b>now</b>!")

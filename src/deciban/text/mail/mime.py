@@ -117,7 +117,7 @@ def as_unicode(part: Part) -> Part:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether a text holds characters that do not stand for bytes."""
+    """Whether a text holds characters that do not represent bytes."""
     return NO_BYTE.search(text) is not None
 
 
@@ -133,7 +133,7 @@ def to_bytes(text: str) -> bytes:
 
 
 def read_header(raw: bytes) -> tuple[Fields, int]:
-    """The header fields at the beginning of bytes, and where the body begins."""
+    """The header fields at the start of bytes, and where the body starts."""
     fields: list[tuple[str, str]] = []
     at = 0
     while True:
@@ -149,7 +149,7 @@ def read_header(raw: bytes) -> tuple[Fields, int]:
 
 
 def end_of_envelope(raw: bytes, at: int) -> int:
-    """Where the line ends that mbox files begin a mail with; `at` if there is none."""
+    """The end of the line that starts a mail in an mbox file; `at` if there is none."""
     line = ENVELOPE.match(raw, at)
     return line.end() if line and (is_dated(raw, at) or FIELD.match(raw, line.end())) else at
 
@@ -192,7 +192,7 @@ def parameters(value: str) -> dict[str, str]:
 
 
 def parameter(given: dict[str, str], name: str) -> str:
-    """A parameter, also where RFC 2231 encodes it (name*) or continues it (name*0, name*1, …).
+    """A parameter, also if encoded (name*) or continued (name*0, name*1, …) as in RFC 2231.
 
     >>> parameter({"name*0*": "utf-8''caf%C3%A9", "name*1": ".exe"}, "name")
     'café.exe'

@@ -21,7 +21,7 @@ from deciban.text.vectorizer.terms import Recipe, Terms, TermStream
 from deciban.threads import threads
 
 Returned = TypeVar("Returned")
-DocumentRange: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document's begin
+DocumentRange: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document starts
 NumberedCounts: TypeAlias = tuple[
     Array | None, Codes, Array
 ]  # the same by number; without counts, a number for each occurrence
@@ -92,11 +92,11 @@ class TermColumns:
     """Terms that have columns."""
 
     terms: Terms
-    columns: list[Codes]  # by level: the column of each term, −1 where it has none
+    columns: list[Codes]  # by level: the column of each term, −1 if it has none
     size: int
 
     def names(self) -> Array:
-        """The terms in the order of their columns, as objects; None where no document can have the term."""
+        """The terms in the order of their columns, as objects; None if no document can have the term."""
         which = []
         for columns in self.columns:  # created in order, they are in order in memory, which is faster to use
             number = np.full(self.size, -1, dtype=np.int32)

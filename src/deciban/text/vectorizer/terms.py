@@ -18,7 +18,7 @@ from deciban._kernel import text
 from deciban._typing import Array, Codes
 from deciban.text.raw import PairVocabulary, Vocabulary
 
-TermStream: TypeAlias = tuple[Codes, Array]  # items of some documents, one after the other, and where each one's begin
+TermStream: TypeAlias = tuple[Codes, Array]  # items of some documents, one after another, and where each one starts
 Bools: TypeAlias = Array
 
 
@@ -30,7 +30,7 @@ class Recipe:
     low: int = 1  # words or characters in a term, at least
     high: int = 1  # and at most
     shortest: int = 1  # characters of a word, at least
-    stop: frozenset[str] = frozenset()  # words that are passed over
+    stop: frozenset[str] = frozenset()  # words that are skipped
 
     def terms(self) -> Terms:
         """A set of such terms, with none in it yet."""
@@ -59,7 +59,7 @@ class Terms(ABC):
 
     @abstractmethod
     def add(self, strings: Sequence[Any]) -> tuple[Codes, Codes]:
-        """Level and number of these terms, new or old; level −1 where no document can have such a term."""
+        """Level and number of these terms, new or old; level −1 if no document can have such a term."""
 
     @abstractmethod
     def merge(self, other: Self) -> list[Codes]:
@@ -196,7 +196,7 @@ class WordRuns(Terms):
 
 
 class CharacterRuns(Terms):
-    """Runs of characters of the whole text, its longer white space made one space: a single level."""
+    """Runs of characters of the whole text, with runs of white space collapsed: a single level."""
 
     repetitive: ClassVar[bool] = True
 
