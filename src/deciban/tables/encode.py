@@ -270,6 +270,14 @@ class EncodedRows:
     scores: Floats  # (n, D) with normal scores in the place of numbers
     mark: Array  # (n,) uint64: a hash of the row that decides which trees may see it; empty if not needed
     texts: tuple[list[str], ...] = ()  # the columns of text; a missing value is ""
+    found: dict[int, tuple[object, Array]] = field(default_factory=dict)  # see `remember`
+
+    def remember(self, structure: object, places: Array) -> None:
+        """Keep where the rows are in a structure, such as in the leaves of trees: it is asked for several times."""
+        self.found[id(structure)] = structure, places
+
+    def remembered(self, structure: object) -> Array | None:
+        return self.found[id(structure)][1] if id(structure) in self.found else None
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -284,6 +292,7 @@ class EncodedRows:
             real if self.scores is self.real else scores,
             self.mark[which] if len(self.mark) else self.mark,
             tuple(take_texts(texts, which) for texts in self.texts),
+            {key: (structure, places[which]) for key, (structure, places) in self.found.items()},
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast, get_args
 import numpy as np
 
 from deciban._typing import Array
+from deciban.deferred import Deferred
 from deciban.errors import FileError
 from deciban.pool import Pool
 from deciban.reading.convert import Format, format_from_dict
@@ -222,4 +223,4 @@ def read_record(about: Mapping[str, Any]) -> Record:
         (str(name), str(smoothing), float(gain), float(over)) for name, smoothing, gain, over in about["laws"]
     )
     figures = (float(about["loss"]), float(about["accuracy"]), int(about["rows"]), float(about["weight"]))
-    return Record(candidates, smoothings, *figures, unpacked(about.get("importance")))
+    return Record(candidates, smoothings, *figures, Deferred.of(unpacked(about.get("importance"))))

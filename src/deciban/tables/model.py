@@ -16,6 +16,7 @@ import numpy as np
 
 from deciban import bayes
 from deciban._typing import Array, Codes, Floats
+from deciban.deferred import Deferred
 from deciban.errors import ChoiceError, ForgetError, SchemaError
 from deciban.joint import log_class_prior_without
 from deciban.learner import AS_LABELLED, Hidden, Learner
@@ -68,7 +69,12 @@ class Record:
     accuracy: float = np.nan
     rows: int = 0  # on which candidates were evaluated
     weight: float = 0.0  # of all rows learned at the time
-    importance: Importance | None = None  # of columns, on some of the rows
+    later: Deferred[Importance | None] = field(default_factory=lambda: Deferred.of(None))
+
+    @property
+    def importance(self) -> Importance | None:
+        """The importance of columns on some of the rows, computed when it is first asked for."""
+        return self.later.value
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -213,6 +219,20 @@ class TableModel(Learner):
                 for own in left_out.pools:
                     own.weights[m] = 1.0
         return replace(self, experts=(*self.experts, expert), pool=pool, left_out=left_out)
+
+    def without_idle_experts(self) -> TableModel:
+        """The same model without the experts that it does not use; that of columns stays."""
+        m, g = len(self.experts), len(self.pool.weights)
+        used = self.pool.weights > 0
+        if self.left_out is not None:
+            used[self.left_out.used(self.pool)] = True
+        kept = [i for i in range(m) if i == 0 or used[i]]
+        if len(kept) == m:
+            return self
+        places = np.append(kept, np.arange(m, g)).astype(np.intp)
+        left_out = None if self.left_out is None else self.left_out.narrowed(places)
+        experts = tuple(self.experts[i] for i in kept)
+        return replace(self, experts=experts, pool=self.pool.narrowed(places), left_out=left_out)
 
     # ------------------------------------------------------------------ other results
 

@@ -33,8 +33,8 @@ from deciban.text.parallel import in_threads
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
-N_ENSEMBLES = 3
 MAX_ROUNDS = 120
+MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less may be chance
 PATIENCE = 15  # rounds without a lower loss, after which growing stops
 RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the greatest:
 RATE_GROWTH = 1.03  # steps grow by this, since the first ones are the riskiest
@@ -44,8 +44,6 @@ MIN_LEAF_ROWS = 10
 MAX_DEPTH = 8
 LEAF_LIMITS = (8, 32)
 ROWS_PER_LEAF = 400
-GAINS = []
-MIN_GAIN_NATS = 0.0
 ROUNDS_AT_ONCE = 5  # of each ensemble, before losses are compared
 
 
@@ -149,38 +147,47 @@ def grown(
     rows: EncodedRows,
     y: Codes,
     weight: Floats | None,
-    levels: Codes,
-    ordered: Array,
+    encoding: Encoding,
     scores: Floats,
+    folds: Folds,
     fold: Array,
+    by_copy: bool,
     workers: int = 1,
-) -> tuple[Trees, Floats, int]:
-    """Trees and values of all ensembles, and how many rounds; rows are in a fixed order.
+) -> BoostedTrees | None:
+    """Boosted trees on rows of classes y, or None if they do not help with rows that they never used.
 
-    scores (folds, n, k) are log joints of the rows by models that know nothing of a fold. Rows whose own class has no
-    finite score there are left out.
+    scores (folds, n, k) are log joints by models that know nothing of a fold, and `fold` is that of each row. A row is left
+    out where its own class has no finite score.
     """
-    folds, n, k = scores.shape
-    codes, some = np.ascontiguousarray(rows.small.T), np.isfinite(scores[:, np.arange(n), y])
+    levels, ordered, n = encoding.levels, encoding.ordered, len(y)
+    codes, usable = np.ascontiguousarray(rows.small.T), np.isfinite(scores[:, np.arange(n), y])
     leaves = int(np.clip(n / ROWS_PER_LEAF, *LEAF_LIMITS))
     settings = (leaves, MAX_DEPTH, MIN_LEAF_ROWS, RIDGE, SMOOTHING)
-    ensembles, kept = [], []
-    for f in range(folds):
-        at = np.flatnonzero(some[f])
-        whole = len(at) == n
-        own = None if weight is None else np.ascontiguousarray(weight[at])
+    ensembles, start = [], 0.0
+    for f in range(folds.count):
+        at = np.flatnonzero(usable[f])
+        mine = codes if len(at) == n else np.ascontiguousarray(codes[:, at])
+        own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(scores[f, at])
+        amount = np.ones(len(at)) if weight is None else np.ascontiguousarray(weight[at])
+        out = np.flatnonzero(fold[at] == f)
+        start += float(amount[out] @ row_losses(base[out], np.zeros(base.shape[1]), own_y[out]))
         used = (fold[at] != f).astype(np.uint8)
-        mine = codes if whole else np.ascontiguousarray(codes[:, at])
-        base = np.ascontiguousarray(scores[f][at])
-        ensembles.append(
-            kernel.Boosting(mine, levels, ordered, np.ascontiguousarray(y[at]), own, base, used, *settings, f)
-        )
-        kept.append((base, at, used == 0))
-    start = sum(
-        float(np.average(row_losses(base[out], np.zeros(k), y[at[out]]), weights=None if weight is None else weight[at[out]]) * (out.sum() if weight is None else weight[at[out]].sum()))
-        for base, at, out in kept if out.any()
-    )
+        amounts = None if weight is None else amount
+        ensembles.append(kernel.Boosting(mine, levels, ordered, own_y, amounts, base, used, *settings, f))
+    rounds = stopped(ensembles, start, workers)
+    if not rounds:
+        return None
+    parts = [ensemble.trees(rounds) for ensemble in ensembles]
+    trees, values = Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts])
+    return BoostedTrees(trees, values, rounds, folds, by_copy, levels, ordered)
+
+
+def stopped(ensembles: Sequence[kernel.Boosting], start: float, workers: int) -> int:
+    """Grow all ensembles, and return the number of rounds after which the rows that they do not use have the least loss
+    in all; 0 unless that is a clear gain over the `start`."""
     losses = [start]
+    if start < MIN_GAIN_NATS:
+        return 0
     while len(losses) <= MAX_ROUNDS and len(losses) - 1 - int(np.argmin(losses)) < PATIENCE:
         rates = [min(RATES[1], RATES[0] * RATE_GROWTH ** (len(losses) - 1 + i)) for i in range(ROUNDS_AT_ONCE)]
 
@@ -188,10 +195,7 @@ def grown(
             for rate in rates:
                 ensembles[f].step(rate)
 
-        list(in_threads(work, folds, workers))
-        losses += np.sum([e.losses[-len(rates) :] for e in ensembles], axis=0).tolist()
-    rounds = int(np.argmin(losses))
-    GAINS.append((n, k, rounds, losses[0] - losses[rounds]))
-    if losses[0] - losses[rounds] < MIN_GAIN_NATS: rounds = 0
-    parts = [ensemble.trees(rounds) for ensemble in ensembles]
-    return Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts]), rounds
+        list(in_threads(work, len(ensembles), workers))
+        losses += np.sum([ensemble.losses[-len(rates) :] for ensemble in ensembles], axis=0).tolist()
+    best = int(np.argmin(losses))
+    return best if start - losses[best] > MIN_GAIN_NATS else 0

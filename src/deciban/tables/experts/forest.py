@@ -39,6 +39,7 @@ N_PILOT_TREES = 8  # to choose how many columns to try at a split
 GROWING_SHARE = 0.7  # of the rows that a tree grows on: it is evaluated on the others
 STRENGTHS, DEFAULT_STRENGTH = (0.5, 2.0, 8.0), 2.0
 MAX_DEPTH = 40
+MIN_LEAF_SHARE = 1 / 1000  # of the rows of a class: finer leaves of large tables take time, and predict no better
 SMALLEST_DOUBLE = np.finfo(np.float64).tiny
 MAX_CELLS = 1 << 25  # counts by node and class: with many rows and classes leaves are larger
 
@@ -149,7 +150,7 @@ class Forest(Expert):
     ) -> Forest:
         """Trees grown on these rows, with nothing learned yet."""
         member = members(rows.mark, trees)
-        least = max(1.0, TREE_LIMITS[1] * len(rows) * k / MAX_CELLS)
+        least = max(1.0, len(rows) * MIN_LEAF_SHARE / max(1, k), TREE_LIMITS[1] * len(rows) * k / MAX_CELLS)
         edges = np.linspace(0, trees, min(trees, 2 * workers if workers > 1 else 1) + 1).astype(int)
 
         def work(i: int) -> Trees:
@@ -169,7 +170,8 @@ class Forest(Expert):
         return f"{self.trees.count} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
 
     def leaves(self, rows: EncodedRows) -> Codes:
-        return self.trees.leaves(rows, self.levels, self.ordered)
+        known = rows.remembered(self.trees)
+        return self.trees.leaves(rows, self.levels, self.ordered) if known is None else known
 
     def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Forest:
         return self.counted(self.leaves(rows), y, weight)
@@ -216,11 +218,9 @@ class Forest(Expert):
         kernel.evidence(self.leaves(rows), *how, None, None, None, True, out, self._cache["table"])
         return out
 
-    def evidence_without(
-        self, rows: EncodedRows, y: Codes, weight: Floats | None = None, leaves: Codes | None = None
-    ) -> Floats:
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         out = np.zeros((len(rows), self.counts.shape[1]))
-        leaves = self.leaves(rows) if leaves is None else leaves
+        leaves = self.leaves(rows)
         member = members(rows.mark, leaves.shape[1])
         removed = np.ones(len(rows)) if weight is None else weight
         for cls, row_weight in {

@@ -241,6 +241,58 @@ class Axes:
             det[:, p] = dets[i] + np.log(remaining)
 
 
+def forms_without(
+    X: Floats, moments: Moments, shape: Shape, target: Floats, own: Codes, row_weight: float
+) -> tuple[Floats, Floats, Floats]:
+    """What `Axes.forms` returns for one shape, of rows of one weight and these parts.
+
+    With A_p = S_p + κΣ₀ and z = x − μ_own, leaving a row out takes rate·zzᵀ from A_p, and moves the mean of its own part.
+    By Sherman and Morrison all that is needed of a row are three products under A_p⁻¹: of x − μ_p with itself, of both, and
+    of z with itself. The second differs from the first by a linear function of x, and the third by another of the means.
+    """
+    mean, scatters = moments.centred()
+    (P, D), n = mean.shape, len(X)
+    total = max(float(moments.one.sum()) - row_weight, 1.0)
+    base = scatters.sum(axis=0) * ((1.0 - shape.diagonal) / total)
+    base[np.diag_indices(D)] += shape.diagonal * target
+    is_common = bool(np.isinf(shape.lean))
+    kappa = 1.0 if is_common else shape.lean * D
+    inverses = np.linalg.inv(base[None] if is_common else scatters + kappa * base)
+    roots = np.ascontiguousarray(np.linalg.cholesky(inverses).transpose(0, 2, 1))
+    dets = -2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    own_form, cross = np.empty((n, P)), np.empty((n, P))
+    kernel.log_density(X, mean, roots, np.zeros(P), None, None, own_form)
+    own_form *= -2.0
+    between = np.empty((P, P))  # between[o, p] = (μ_p − μ_o)ᵀ A_p⁻¹ (μ_p − μ_o)
+    order = np.argsort(own, kind="stable")
+    ends = np.searchsorted(own[order], np.arange(P + 1))
+    for o in np.flatnonzero(np.diff(ends)):
+        at, away = order[ends[o] : ends[o + 1]], mean - mean[o]
+        slopes = away @ inverses[0] if is_common else np.einsum("pd,pde->pe", away, inverses)
+        cross[at] = X[at] @ slopes.T - np.einsum("pd,pd->p", mean, slopes)
+        between[o] = np.einsum("pd,pd->p", away, slopes)
+    before = moments.one[own]
+    after = before - row_weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        grown = np.where(after > RESIDUE * before, before / after, 0.0)  # a part of this row alone is empty without it
+    rate = np.repeat((row_weight * grown * kappa * (1.0 - shape.diagonal) / total)[:, None], P, axis=1)
+    rows = np.arange(n)
+    if not is_common:
+        rate[rows, own] += row_weight * grown
+    both = own_form + cross
+    remaining = np.maximum(1.0 - rate * (both + cross + between[own]), RESIDUE)
+    forms = own_form + rate * both**2 / remaining
+    forms[rows, own] = grown**2 * own_form[rows, own] / remaining[rows, own]
+    count = np.repeat(moments.one[None], n, axis=0)
+    count[rows, own] -= row_weight
+    count[count <= RESIDUE * moments.one] = 0.0
+    log_det = dets + np.log(remaining)
+    if is_common:
+        return forms, log_det, count
+    scale = count + kappa
+    return forms * scale, log_det - D * np.log(scale), count
+
+
 def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
     """log p(x | part) without the constant (2π)^(−D/2)."""
     if np.isinf(tails):
@@ -452,8 +504,8 @@ class Gaussians(Expert):
         out, D = np.empty((len(X), self.k)), X.shape[1]
         for row_weight in np.unique(removed):
             at = np.flatnonzero(removed == row_weight)
-            axes = Axes(X[at], self.moments, self.shape.diagonal, self.target, part[at], float(row_weight))
-            ((q, log_det, count),) = axes.forms([self.shape.lean])
+            forms = forms_without(X[at], self.moments, self.shape, self.target, part[at], float(row_weight))
+            q, log_det, count = forms
             out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
         return out
 

@@ -1,0 +1,281 @@
+"""The weights of a model's experts, fitted on rows left out of the sums, and boosted trees on what they leave unexplained.
+
+What weights are worth is evaluated on rows that had no part in them: see pool.py. So is what boosted trees add: for each
+fold, the fold is taken out of the sums first. Left-one-out scores of other rows would hold the fold's labels, and trees
+that fit what these scores leave unexplained would take the labels back out: of rows in the fold they would predict the
+opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from deciban._typing import Array, Codes, Floats
+from deciban.corollaries.importance import MAX_ROWS_AT_FIT, max_rows, spread_rows
+from deciban.corollaries.leave_one_out import of_one_size
+from deciban.deferred import Deferred
+from deciban.joint import log_class_prior, log_class_prior_without
+from deciban.pool import (
+    MIN_ROWS_FOR_CLOSED_FORM,
+    ByFold,
+    Chosen,
+    Doubt,
+    FoldPart,
+    Folds,
+    Pool,
+    Vectors,
+    WeightPrior,
+    closed_fit,
+    cross_fit,
+    distinct_marks,
+)
+from deciban.results.importance import Importance
+from deciban.tables.candidates import Candidates
+from deciban.tables.encode import EncodedRows
+from deciban.tables.experts import boosted
+from deciban.tables.experts.base import Expert
+from deciban.tables.experts.boosted import BoostedTrees
+from deciban.tables.experts.columns import ColumnDistributions, centred, log_loss
+from deciban.tables.model import MAX_EVIDENCE_NATS, Candidate, Record, TableModel
+from deciban.tables.sample import Sample
+from deciban.tables.views import importance
+from deciban.text.parallel import in_threads
+
+N_FOLDS = 3  # for fitting the weights on few rows, and for boosted trees
+EXPERT_DOUBT, COLUMN_DOUBT, OFFSET_DOUBT = 10.0, 30.0, 1.0  # pseudo-rows of the prior of the weights
+PRIOR_WEIGHT_LOG_ROWS = np.log([30.0, 100.0, 300.0])  # numbers of rows for which the prior weights below hold
+PRIOR_WEIGHTS = {
+    "columns": (0.12, 0.08, 0.02),
+    "real": (0.02, 0.08, 0.16),
+    "scores": (0.03, 0.09, 0.10),
+    "pieces": (0.05, 0.06, 0.07),
+    "contexts": (0.11, 0.06, 0.08),
+    "finer contexts": (0.07, 0.01, 0.0),
+    "trees": (0.19, 0.35, 0.48),
+}
+MAX_COLUMNS_WITH_OWN_WEIGHT = 100
+MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert is dropped unless it gains this:
+MIN_GAIN_OF_EXPERT = 2.0  # nats in all
+FIXED = 1e15  # pseudo-rows that hold a weight at 0
+NEGLIGIBLE_WEIGHT = 1e-9
+MIN_ROWS_TO_BOOST = 250
+PILOT_ROWS = 4000  # with more than twice as many rows, boosted trees are tried on so many first
+
+
+def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bool = True) -> TableModel:
+    """The model with weights fitted on rows left out, boosted trees if they find anything, and a record of it all."""
+    m, d = len(model.experts), len(model.encoding.columns)
+    if not sample.has_classes:
+        return replace(model, pool=Pool.zero(m + d, len(model.classes)))
+    # Picking the best of many columns would use the labels: either all columns get a weight of their own, or none.
+    columns = np.arange(d if d <= MAX_COLUMNS_WITH_OWN_WEIGHT else 0)
+    places = np.append(np.arange(m), m + columns)
+    vectors = evidence_vectors(model, sample, columns)
+    log_prior, usual = log_class_prior("empirical", model.weight), weight_prior(model, sample, len(columns))
+    mark, y, w = sample.eval_rows.mark, sample.eval_y, sample.eval_weight
+    if len(y) >= MIN_ROWS_FOR_CLOSED_FORM:
+        if len(y) >= MIN_ROWS_TO_DROP_EXPERTS:
+            usual = without_idle_experts(vectors, y, log_prior, w, usual, m)
+        chosen, _ = closed_fit(vectors, y, log_prior, w, int(mark.max()), usual, (Doubt(1.0, 1.0),), 1.0)
+        chosen.pool.weights[chosen.pool.weights < NEGLIGIBLE_WEIGHT] = 0.0
+        extra = boosted_trees(model, chosen.pool.spread(places, m + d), sample) if boost else None
+    else:
+        mark = distinct_marks(mark, y)
+        folds = Folds.of(mark, y, sample.k, N_FOLDS)
+        parts = list(fold_parts(model, sample, columns, folds.which(mark, y), folds.count))
+        chosen = cross_fit(vectors, y, log_prior, w, folds, mark, parts, usual)
+        extra = boosted_trees_of_parts(sample, chosen, parts, mark) if boost else None
+    assert chosen.left_out is not None
+    pool, left_out = chosen.pool.spread(places, m + d), chosen.left_out.spread(places, m + d)
+    alone = log_loss(vectors[:, 0], log_prior, y, w)
+    candidates = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *tried.tried]
+    weights = iter(chosen.pool.weights)
+    candidates = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in candidates]
+    table, which = log_class_prior_without("empirical", model.weight, y, w)
+    prior = table[which]
+    scores = chosen.left_out.pooled(chosen.pool, vectors, y, mark, prior, w) + prior
+    if extra is not None:
+        before = log_loss(scores, np.zeros(sample.k), y, w)
+        scores += centred(extra.evidence_without(sample.eval_rows, y), MAX_EVIDENCE_NATS)
+        candidates.append(Candidate(extra.name, extra.settings, before, 1.0, True))
+    answers = scores - prior + log_prior if of_one_size(model.weight, w) else scores  # see LeaveOneOut
+    accuracy = float(np.average(answers.argmax(axis=1) == y, weights=w))
+    loss = log_loss(scores, np.zeros(sample.k), y, w)
+    record = Record(tuple(candidates), tried.smoothings, loss, accuracy, len(y), float(model.weight.sum()))
+    model = replace(model, pool=pool, left_out=left_out, record=record)
+    model = (model if extra is None else model.with_expert(extra)).without_idle_experts()
+    return replace(model, record=replace(record, later=Deferred(lambda: importance_at_fit(model, sample))))
+
+
+def importance_at_fit(model: TableModel, sample: Sample) -> Importance | None:
+    """The importance of columns on some of the evaluation rows, which are in the order of their marks."""
+    items = len(model.encoding.columns) + len(model.encoding.texts) + 1
+    some = spread_rows(len(sample.eval_y), max_rows(items, sample.k, MAX_ROWS_AT_FIT))
+    weight = None if sample.eval_weight is None else np.ascontiguousarray(sample.eval_weight[some])
+    return importance(model, sample.eval_rows.take(some), np.ascontiguousarray(sample.eval_y[some]), weight, True)
+
+
+# ---------------------------------------------------------------------- weights
+
+
+def weight_prior(model: TableModel, sample: Sample, columns: int) -> WeightPrior:
+    """The prior of the weights; the fewer rows there are, the stronger it is."""
+    n, m = len(sample.eval_index), len(model.experts)
+    prior_weights = [
+        float(np.interp(np.log(n), PRIOR_WEIGHT_LOG_ROWS, PRIOR_WEIGHTS.get(kind, [1.0 / (m + 1)] * 3)))
+        for kind in expert_kinds(model.experts)
+    ]
+    few = max(1.0, MIN_ROWS_FOR_CLOSED_FORM / n)
+    doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(columns, COLUMN_DOUBT * np.sqrt(500 / n)))
+    return WeightPrior(doubt * few, np.append(prior_weights, np.zeros(columns)), OFFSET_DOUBT)
+
+
+def expert_kinds(experts: Sequence[Expert]) -> list[str]:
+    """What kind each expert is, as named in PRIOR_WEIGHTS."""
+    kinds: list[str] = []
+    for expert in experts:
+        again = expert.kind == "contexts" and "contexts" in kinds
+        kinds.append("finer contexts" if again else expert.kind)
+    return kinds
+
+
+def without_idle_experts(
+    evidence: Floats, y: Codes, log_prior: Floats, weight: Floats | None, usual: WeightPrior, experts: int
+) -> WeightPrior:
+    """The prior of the weights that holds at 0 those of experts without which the loss is about the same.
+
+    The experts say much the same, and each takes time in every answer: the one of the least weight is left out first.
+    """
+    rows = Vectors(evidence, y, log_prior, weight)
+
+    def fitted(prior: WeightPrior, begin: Pool | None) -> tuple[Pool, float]:
+        return rows.fit(prior.ridge, prior.weights, begin, 1e-6, prior.offset_ridge, len(y) // 8)
+
+    pool, loss = fitted(usual, None)
+    for i in sorted(range(1, experts), key=lambda i: pool.weights[i] * rows.spread[i]):
+        ridge, weights, begin = np.array(usual.ridge, dtype=float), usual.weights.copy(), pool.weights.copy()
+        ridge[i], weights[i], begin[i] = FIXED, 0.0, 0.0
+        held = usual._replace(ridge=ridge, weights=weights)
+        without, now = fitted(held, Pool(begin, pool.offsets))
+        if (now - loss) * rows.total < MIN_GAIN_OF_EXPERT:
+            usual, pool = held, without
+    return usual
+
+
+def evidence_vectors(
+    model: TableModel, sample: Sample, columns: Array, some: Array | None = None, learned: bool = True
+) -> Floats:
+    """Evidence of (some) evaluation rows, each without itself: by expert, then by these columns; (n, g, k)."""
+    rows, y, w = sample.eval_rows, sample.eval_y, sample.eval_weight
+    if some is not None:
+        rows, y, w = rows.take(some), np.ascontiguousarray(y[some]), None if w is None else w[some]
+    m, removed = len(model.experts), w if learned else np.zeros(len(rows))
+    out = np.zeros((len(rows), m + len(columns), sample.k))
+    whole = np.ones(len(model.columns.smoothings))
+    out[:, 0], out[:, m:] = model.columns.weighted_evidence_without(rows, y, removed, whole, columns)
+
+    def work(i: int) -> None:
+        expert = model.experts[i]
+        evidence = expert.evidence_without(rows, y, w) if learned else expert.evidence_unlearned(rows, y)
+        out[:, i] = centred(evidence, MAX_EVIDENCE_NATS)
+
+    list(in_threads(lambda i: work(i + 1), m - 1, sample.workers))
+    return out
+
+
+def fold_parts(model: TableModel, sample: Sample, columns: Array, fold: Array, folds: int) -> Iterator[FoldPart]:
+    """The evidence of the evaluation rows, each fold in turn taken out of the sums."""
+    amount = np.ones(len(fold)) if sample.eval_weight is None else sample.eval_weight
+    for f in range(folds):
+        out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
+        without = removed_from(model, sample.eval_rows, sample.eval_y, sample.eval_weight, out)
+        rest, out = (
+            rest[without.weight[sample.eval_y[rest]] > amount[rest] * (1.0 + 1e-9)],
+            out[without.weight[sample.eval_y[out]] > 0],
+        )
+        inside = evidence_vectors(without, sample, columns, rest)
+        outside = evidence_vectors(without, sample, columns, out, learned=False)
+        yield FoldPart(rest, inside, out, outside, log_class_prior("empirical", without.weight))
+
+
+def removed_from(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None, out: Array) -> TableModel:
+    """The model without those of the rows that are `out`, which it has learned."""
+    gone, gone_y = rows.take(out), np.ascontiguousarray(y[out])
+    gone_w = None if weight is None else np.ascontiguousarray(weight[out])
+    experts = tuple(expert.plus(expert.scaled(0.0).learned(gone, gone_y, gone_w), -1.0) for expert in model.experts)
+    remaining = np.maximum(model.weight - np.bincount(gone_y, gone_w, minlength=len(model.weight)), 0.0)
+    remaining[remaining <= 1e-9 * model.weight] = 0.0
+    return replace(model, experts=experts, weight=remaining)
+
+
+# ---------------------------------------------------------------------- boosted trees
+
+
+def boosted_trees(model: TableModel, pool: Pool, sample: Sample) -> BoostedTrees | None:
+    """Boosted trees on what the pool leaves unexplained, if they find anything on rows that they never used.
+
+    Large tables are tried on some of their rows first.
+    """
+    if len(sample.usable) > 2 * PILOT_ROWS:
+        if boosted_trees_of_rows(model, pool, sample, sample.usable[:PILOT_ROWS]) is None:
+            return None
+    return boosted_trees_of_rows(model, pool, sample, sample.usable)
+
+
+def boosted_trees_of_rows(model: TableModel, pool: Pool, sample: Sample, some: Array) -> BoostedTrees | None:
+    rows, y = sample.rows.take(some), np.ascontiguousarray(sample.y[some])
+    w = None if sample.weight is None else np.ascontiguousarray(sample.weight[some])
+    folds = Folds.of(rows.mark, y, sample.k, N_FOLDS)
+    fold = folds.which(rows.mark, y)
+    scores = [scores_without(model, pool, rows, y, w, fold == f, sample.workers) for f in range(N_FOLDS)]
+    return boosted.grown(rows, y, w, sample.encoding, np.array(scores), folds, fold, False, sample.workers)
+
+
+def boosted_trees_of_parts(
+    sample: Sample, chosen: Chosen, parts: Sequence[FoldPart], mark: Array
+) -> BoostedTrees | None:
+    """The same with few rows, whose evidence without each fold is known."""
+    y, left_out = sample.eval_y, chosen.left_out
+    assert isinstance(left_out, ByFold)
+    if len(y) < MIN_ROWS_TO_BOOST:
+        return None
+    scores, fold = np.full((len(parts), len(y), sample.k), -np.inf), left_out.folds.which(mark, y)
+    for own, part, pool in zip(scores, parts, left_out.pools, strict=True):
+        own[part.rest] = pool.pooled(part.inside) + part.log_prior
+        own[part.out] = pool.pooled(part.outside) + part.log_prior
+    rows, w = sample.eval_rows, sample.eval_weight
+    return boosted.grown(rows, y, w, sample.encoding, scores, left_out.folds, fold, True, sample.workers)
+
+
+def scores_without(
+    model: TableModel, pool: Pool, rows: EncodedRows, y: Codes, weight: Floats | None, out: Array, workers: int
+) -> Floats:
+    """The log joint of rows by the sums without those that are `out`; of the other rows, each without itself."""
+    removed, rest = np.flatnonzero(out), np.flatnonzero(~out)
+    used = [i for i in range(len(model.experts)) if i == 0 or pool.weights[i] > 0]
+    column_weights = pool.weights[0] + pool.weights[len(model.experts) :]
+    without = removed_from(replace(model, experts=tuple(model.experts[i] for i in used)), rows, y, weight, removed)
+    gone, gone_y = rows.take(removed), np.ascontiguousarray(y[removed])
+    kept, kept_y = rows.take(rest), np.ascontiguousarray(y[rest])
+    kept_w = None if weight is None else np.ascontiguousarray(weight[rest])
+
+    def work(place: int) -> Floats:
+        expert, r = without.experts[place], pool.weights[used[place]]
+        scores = np.empty((len(y), len(model.classes)))
+        if isinstance(expert, ColumnDistributions):
+            none = np.zeros(0, dtype=np.intp)
+            scores[rest] = expert.weighted_evidence_without(kept, kept_y, kept_w, column_weights, none)[0]
+            scores[removed] = expert.weighted_evidence(gone, column_weights)
+        else:
+            scores[rest] = r * centred(expert.evidence_without(kept, kept_y, kept_w), MAX_EVIDENCE_NATS)
+            scores[removed] = r * centred(expert.evidence_unlearned(gone, gone_y), MAX_EVIDENCE_NATS)
+        return scores
+
+    total = np.sum(list(in_threads(work, len(used), workers)), axis=0) + pool.offsets
+    table, which = log_class_prior_without("empirical", without.weight, kept_y, kept_w)
+    total[rest] += table[which]
+    total[removed] += log_class_prior("empirical", without.weight)
+    return np.asarray(total)
