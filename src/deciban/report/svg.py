@@ -191,7 +191,7 @@ def signed_bar(value: float) -> Markup:
 
 
 def cell_svg(*children: Markup) -> Markup:
-    """An SVG as wide as its cell. The cell beside it has the number."""
+    """An SVG as wide as its cell. The next cell has the number."""
     return tag("svg", *children, viewBox="0 0 100 10", preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
