@@ -61,7 +61,9 @@ def test_messages_docstrings_and_comments_are_in_plain_words(folder):
     wrong = []
     for file in sorted(folder.iterdir()):
         read = {".py": prose_of_module, ".pyx": prose_of_kernel, ".h": prose_of_kernel}.get(file.suffix)
-        texts = read(file.read_text(encoding="utf-8")) if read else []
+        source = file.read_text(encoding="utf-8") if read else ""
+        suspicious = NOT_IN_CODE.search(re.sub(r"""["']\s*\n\s*f?["']""", "", source))  # most need not be parsed
+        texts = read(source) if suspicious else []
         wrong += [(file.name, word, text[:200]) for text in texts for word in NOT_IN_CODE.findall(text)]
     assert wrong == []
 
