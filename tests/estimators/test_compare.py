@@ -422,9 +422,9 @@ def test_bad_input_is_named(options, words):
 
 
 def test_no_rows_and_no_table():
-    with pytest.raises(DecibanError, match="at least two classes"):
+    with pytest.raises(DecibanError, match="two classes"):
         compare(np.zeros((0, 2)), [])
-    with pytest.raises(DecibanError, match="X has no rows"):
+    with pytest.raises(DecibanError, match="no rows"):
         compare(3.0, [1])
 
 

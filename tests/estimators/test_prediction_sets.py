@@ -465,7 +465,7 @@ def test_missing_labels_and_entries():
 def test_a_refit_that_fails_says_why():
     X, _ = table(12)
     model = deciban.NearestCentroid(priors=[0.2, 0.3, 0.5]).fit(X[:7], [0, 0, 0, 1, 1, 1, 2])
-    with pytest.raises(DecibanError, match="refits without a fifth of the rows, and one failed: Number of priors"):
+    with pytest.raises(DecibanError, match=r"refits.*Number of priors"):
         model.predict_set(X)
 
 

@@ -242,7 +242,7 @@ def test_a_long_stream_is_read_once_and_not_kept(standard_input, monkeypatch):
     assert numbers == list(range(20_000))
     assert source.digests() == [hashlib.sha256(data).hexdigest()]
     for again in (source.batches, source.head):
-        with pytest.raises(DecibanError, match="standard input can be read only once: save it to a file first"):
+        with pytest.raises(DecibanError, match=r"standard input .*once"):
             list(again())
 
 
