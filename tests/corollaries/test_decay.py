@@ -100,7 +100,7 @@ def test_a_half_life_is_more_than_nothing(half_life):
 
 @pytest.mark.parametrize("rows", [-1, np.nan, np.inf, None, "10"])
 def test_rows_do_not_come_backwards(rows):
-    with pytest.raises(DecibanError, match="^rows is "):
+    with pytest.raises(DecibanError, match=r"^rows is "):
         share_left(10, rows)
 
 
@@ -151,7 +151,7 @@ def test_leave_one_out_takes_weights_as_they_are(case):
     model, X = case
     model.fit(X, LABELS).decay(10, 5)
     weight = np.full(90, 2.0**-0.5)
-    with pytest.raises(ForgetError, match=r"it learned 21\.2132, and 30 were given"):
+    with pytest.raises(ForgetError, match=r"21\.2132.* 30 "):
         model.leave_one_out(X, LABELS)
     result = model.leave_one_out(X, LABELS, weight)
     model.forget(X[:1], LABELS[:1], weight[:1])

@@ -273,11 +273,11 @@ def test_whole_numbers_stay_whole_where_some_are_missing():
 @pytest.mark.parametrize(
     ("first", "other", "says"),
     [
-        ([1, 2], [0.5, 3.0], r"holds 0.5 here and whole numbers in other partitions.*'float64'"),
-        ([1, 2], ["x", "y"], r"holds 'x' here and whole numbers in other partitions"),
-        ([1.5, 2], ["3", "4"], r"holds '3' here and numbers in other partitions"),
-        ([True, False], [0.0, 1.0], r"holds 0.0 here and true or false in other partitions"),
-        ([datetime.datetime(2020, 1, 1)], [5], r"holds 5 here and dates with a time in other partitions"),
+        ([1, 2], [0.5, 3.0], r"holds 0.5 here.*whole numbers.*'float64'"),
+        ([1, 2], ["x", "y"], r"holds 'x' here.*whole numbers"),
+        ([1.5, 2], ["3", "4"], r"holds '3' here.* numbers"),
+        ([True, False], [0.0, 1.0], r"holds 0.0 here.*true or false"),
+        ([datetime.datetime(2020, 1, 1)], [5], r"holds 5 here.*dates with a time"),
     ],
 )
 @pytest.mark.usefixtures("here")

@@ -132,7 +132,7 @@ def test_the_engine_of_what_comes_by():
 
 
 def test_nothing_comes():
-    with pytest.raises(DecibanError, match="gave no rows"):
+    with pytest.raises(DecibanError, match="no rows"):
         stream(iter([]))
     assert stream(lambda: [rows(0, 0), rows(0, 0)]).collect(ids) is None
     with pytest.raises(DecibanError, match=r"^int "):
@@ -510,7 +510,7 @@ def test_a_checkpoint_of_other_files(tmp_path):
 
 
 def test_a_checkpoint_needs_files():
-    with pytest.raises(DecibanError, match="checkpoint= works with files"):
+    with pytest.raises(DecibanError, match="checkpoint="):
         stream(iter(parts()), checkpoint="so far")
 
 

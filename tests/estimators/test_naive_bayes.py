@@ -354,7 +354,7 @@ def test_patterns_groups_and_the_rest():
 @pytest.mark.parametrize(
     ("columns", "rest", "match"),
     [
-        ({"agee": "gaussian"}, "auto", "names 'agee', but there is no such column: there are 'age', 'size'"),
+        ({"agee": "gaussian"}, "auto", "names 'agee'.*'age', 'size'"),
         ({12: "gaussian"}, "auto", "names column 12, but there are 9 of them"),
         ({"w?": "gaussian"}, "auto", "no remaining column matches 'w\\?'"),
         (
@@ -402,10 +402,10 @@ def test_bad_rows_are_refused_and_leave_the_model_as_it_was():
     towns = {**table, "zone": ["ten"] * 30}
     endless = {**table, "age": [np.inf] * 30}
     for bad, match in [
-        (short, "column 'zone' is missing, but the model was fitted with it"),
-        (words, "column 'age' holds 'old' in row 0, but a gaussian distribution takes numbers"),
-        (years, "column 'town' holds 1.5, and the model learned it with values such as 'Bruges'"),
-        (towns, "column 'zone' holds 'ten', and the model learned it with values such as 10"),
+        (short, "column 'zone' is missing"),
+        (words, "column 'age' holds 'old' in row 0.*gaussian"),
+        (years, "column 'town' holds 1.5.*'Bruges'"),
+        (towns, "column 'zone' holds 'ten'.* 10"),
         (endless, "column 'age' holds inf in row 0"),
     ]:
         for act in (

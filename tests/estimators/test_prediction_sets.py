@@ -404,7 +404,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
         model.predict_set(X, rows=X)
     with pytest.raises(DecibanError, match="no stored scores"):
         model.predict_set(X, way="stored")
-    with pytest.raises(DecibanError, match="it learned 20, and 40 were given"):
+    with pytest.raises(DecibanError, match=r"learned 20.* 40 "):
         model.predict_set(X, rows=(np.vstack([X, X]), np.append(y, y)))
     for other, why in (
         (deciban.GaussianNB(alpha="loo"), "leave-one-out chose"),

@@ -259,7 +259,7 @@ def test_everything_is_json():
 def test_curves_are_of_two_classes():
     three = random_judged(0, k=3)
     for curve in (three.roc, three.precision_recall):
-        with pytest.raises(DecibanError, match="needs two classes, and there are 3"):
+        with pytest.raises(DecibanError, match=r"two classes.* 3"):
             curve()
 
 

@@ -81,7 +81,7 @@ def test_the_ending_does_not_matter_if_the_format_is_given(here):
         (["mixed"], {}, "the folder mixed has files and folders"),
         (["hollow"], {}, "the folder hollow/inside contains no file to read"),
         (["both"], {"format": "parquet"}, "there is no parquet file in the folder both"),
-        (["a.csv", "b.jsonl"], {}, "a.csv is csv and b.jsonl is json: read them apart"),
+        (["a.csv", "b.jsonl"], {}, "a.csv is csv and b.jsonl is json"),
         (["a.csv", "./a.csv"], {}, "a.csv is named twice"),
         (["a.csv"], {"format": "excel"}, "there is no format 'excel'"),
         (["a.csv"], {"delimiter": "::"}, "one character"),
