@@ -374,6 +374,8 @@ def test_sets_render_themselves():
     assert (judged.coverage, judged.mean_size, judged.empty, judged.single) == (0.5, 0.5, 0.5, 0.5)
     assert judged.per_class.rows == [("a", 1, 1.0, 1.0), ("c", 1, 0.0, 0.0)]
     assert judged.to_dict()["classes"]["class"] == ["a", "c"]
+    with pytest.warns(DeprecationWarning, match="requested_coverage"):
+        assert judged.asked == judged.requested_coverage == prediction.coverage
     assert "contain the true class of 50 % of rows" in judged.in_words()
     with pytest.raises(DecibanError, match="row 1 of y has no label"):
         prediction.evaluate(["a", None])
