@@ -1,4 +1,4 @@
-"""Dask and Spark on one and two workers, beside one process, and beside Spark MLlib's own naive Bayes.
+"""Dask and Spark on one and two workers, compared with one process and with Spark MLlib's own naive Bayes.
 
 A table of 9 numbers and a label is generated as Parquet files into a temporary folder. Every engine then learns a
 Gaussian naive Bayes from the files: a stream in one process with one and two threads, Dask on clusters of one and two
@@ -177,7 +177,7 @@ def main() -> None:
         "from Parquet files. *Apart*: the largest relative difference of a variance, or of a mean in standard",
         "deviations, from the first line's. Workers share the cores with the client, the scheduler and the driver.",
         "",
-        "| engine | workers | seconds | rows/s | apart |",
+        "| engine | workers | seconds | rows/s | largest difference |",
         "|---|---|---:|---:|---:|",
     ]
     print("\n".join(lines), flush=True)
@@ -186,10 +186,10 @@ def main() -> None:
     def report(engine: str, workers: str, seconds: float, law_learned: np.ndarray) -> None:
         first.append(law_learned)
         (mean, var), (m, v) = first[0], law_learned
-        apart = max(np.max(np.abs(m - mean) / np.sqrt(var)), np.max(np.abs(v - var) / var))
-        if apart > 1e-6:
-            raise SystemExit(f"{engine} on {workers} learned something else: apart by {apart:.2g}")
-        lines.append(f"| {engine} | {workers} | {seconds:.2f} | {arguments.rows / seconds:,.0f} | {apart:.0e} |")
+        difference = max(np.max(np.abs(m - mean) / np.sqrt(var)), np.max(np.abs(v - var) / var))
+        if difference > 1e-6:
+            raise SystemExit(f"{engine} on {workers} learned something else: a difference of {difference:.2g}")
+        lines.append(f"| {engine} | {workers} | {seconds:.2f} | {arguments.rows / seconds:,.0f} | {difference:.0e} |")
         print(lines[-1], flush=True)
 
     with tempfile.TemporaryDirectory() as folder:

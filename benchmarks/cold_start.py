@@ -4,7 +4,7 @@ Models are learned from real texts, mails and tables and saved; then each questi
 end. Beside it stand a process that imports NumPy alone, which no answer can be quicker than, and one that imports
 scikit-learn's naive Bayes and does nothing with it. All take turns, so that a busy machine slows all of them. Files are
 in the system's cache by then, as those of a program in use are. An editable install takes longer: it looks for changes
-at every start. DECIBAN_DATA says where the data is; by default `../shared/data` beside the project.
+at every start. DECIBAN_DATA names where the data is; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations

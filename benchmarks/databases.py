@@ -1,8 +1,8 @@
-"""Learning inside PostgreSQL, beside fetching the rows, and scoring there.
+"""Learning inside PostgreSQL, compared with fetching the rows, and scoring there.
 
 A table of 10 columns is copied into a database: that of `--url`, or of a server that is started for this from Debian's
 packages, in a temporary folder and on loopback. Then `NaiveBayes` learns it by push-down (sums leave the database), and
-from the rows as they are fetched; beside both stand a scan that counts rows, and the fetching of all rows alone. The
+from the rows as they are fetched; for comparison, a scan that counts rows, and fetching all rows without learning. The
 same table in a SQLite file, and in DuckDB. All must learn the same counts.
 """
 

@@ -1,10 +1,11 @@
-"""How well Gaussian discriminants judge real tables: five folds, beside scikit-learn's linear and quadratic analysis.
+"""How well Gaussian discriminants classify real tables: five folds, compared with scikit-learn's linear and quadratic
+analysis.
 
 Every table of the data folder with two or more numeric columns takes part, with its numeric columns only, and 5,000
 rows drawn with a fixed seed where it has more: mixtures take their time, and the whole should end within four minutes.
 A mixture that would need more than a minute for its five fits (told by the first) is left out. All models get
 standardised columns. Missing entries are filled with the column's mean for scikit-learn, while deciban takes them as
-they are. DECIBAN_DATA says where the tables are; by default `../shared/data` beside the project.
+they are. DECIBAN_DATA names where the tables are; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations
@@ -150,9 +151,9 @@ def count(scores: dict[str, Row], what: str, rivals: tuple[str, ...], measure: s
     clear = [name for name, (gain, error) in margins.items() if gain > error]
     behind = [f"{name} ({gain:+.4f} ± {error:.4f})" for name, (gain, error) in margins.items() if name not in near]
     return (
-        f"- {what}, {measure}, beside the best of {', '.join(rivals)}: within {TIE_MARGIN} or better on {len(near)} of "
-        f"{len(met)}; within one standard error or better on {len(even)} (better by more than one on {len(clear)})"
-        + (f". Behind by more than {TIE_MARGIN}: {', '.join(behind)}" if behind else "")
+        f"- {what}, {measure}, compared with the best of {', '.join(rivals)}: within {TIE_MARGIN} or better on "
+        f"{len(near)} of {len(met)}; within one standard error or better on {len(even)} (better by more than one on "
+        f"{len(clear)})" + (f". Behind by more than {TIE_MARGIN}: {', '.join(behind)}" if behind else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""Gaussian models beside scikit-learn, in one process: ratios of the peer's seconds to ours.
+"""Gaussian models compared with scikit-learn, in one process: ratios of the peer's seconds to ours.
 
 Every pair is timed alternately and the best of the repeats is kept, so that a busy machine slows both. Both sides give
 the same answers, and that is asserted before anything is timed. scikit-learn runs with as many threads of its linear
@@ -242,7 +242,7 @@ def main() -> None:
     rows = discriminants(X, y, limits, arguments.repeats, arguments.jobs)
     rows += mixtures(arguments.scale, limits, arguments.repeats, arguments.jobs)
     lines = [
-        "# Gaussian models beside scikit-learn",
+        "# Gaussian models compared with scikit-learn",
         "",
         f"deciban {deciban.__version__}, scikit-learn {sklearn.__version__}, NumPy {np.__version__}; "
         f"threads: {arguments.jobs or 'all cores'}; scale {arguments.scale}; "

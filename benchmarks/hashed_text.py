@@ -1,6 +1,7 @@
-"""What the hashed vocabulary costs: log loss, accuracy and time beside the vocabulary of words, on six sets of texts.
+"""What the hashed vocabulary costs: log loss, accuracy and time compared with the vocabulary of words, on six sets of
+texts.
 
-Splits are those of text_accuracy.py: the published ones, or thirds. DECIBAN_DATA says where the data is.
+Splits are those of text_accuracy.py: the published ones, or thirds. DECIBAN_DATA names where the data is.
 """
 
 from __future__ import annotations

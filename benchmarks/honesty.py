@@ -8,7 +8,7 @@ gets. Beside it, on the same rows and the true labels (the first draws only): lo
 five-fold cross-validation, naive Bayes, and for tables histogram boosting.
 
 Means are over sets, each set the mean of its draws. An error is a standard error over draws. Probabilities below 1e-15
-count as that. DECIBAN_DATA says where the sets are; by default `../shared/data` beside the project.
+count as that. DECIBAN_DATA names where the sets are; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Importance beside permutation importance: do both rank the columns of a table alike, and where not, why?
+"""Importance compared with permutation importance: do both rank the columns of a table in the same way, and if not,
+why?
 
 A `Classifier` learns half of a table's rows. Its importance is computed on rows of the other half, and so is
 permutation importance: how much the log loss grows if a column's values are shuffled, the mean of five times (at most
@@ -7,11 +8,11 @@ importance what the model loses without it. Two columns that say the same share 
 
 For each table: Spearman's rank correlation of the two, whether both name the same column first, and the columns whose
 ranks differ most, each with the column that it is most associated with (Cramér's V of the model's bins). `seconds` is
-what importance takes while fitting, beside the whole fit (processor time).
+what importance takes while fitting, compared with the whole fit (processor time).
 
     python benchmarks/importance.py [TABLE ...]
 
-DECIBAN_DATA says where the sets are; by default `../shared/data` beside the project.
+DECIBAN_DATA names where the sets are; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations

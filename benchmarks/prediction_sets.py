@@ -6,7 +6,7 @@ score, the odds against the class. The laws are good and bad: Gaussians for pict
 Shown are means over draws: the coverage with its standard error, the coverage of the class that fares worst (of all
 draws taken together), the mean size of sets, and milliseconds for a new row, all classes, one core.
 
-MAPIE and crepes take part if they are installed. DECIBAN_DATA says where the data is; by default `../shared/data`
+MAPIE and crepes take part if they are installed. DECIBAN_DATA names where the data is; by default `../shared/data`
 beside the project.
 """
 

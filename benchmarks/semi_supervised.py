@@ -6,7 +6,7 @@ where they are not: the rows are a handful picked to show both, after wider tria
 How words are counted (as there or not) and how strong the smoothing and the shrinkage are was tried out on draws of
 labels other than those reported, though judged on the same posts and tables: read the columns against each other, not
 as the best of many. Standard errors are over draws of labels, and tell nothing of other posts and other tables.
-DECIBAN_DATA says where the data is; by default `../shared/data` beside the project.
+DECIBAN_DATA names where the data is; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Everyone gets the raw bytes with all of their header. Headers of this set leak (
 ham and spam), for all alike: read the rows against each other, and not as what to expect of new mail; the row with
 CONTENT_HEADERS shows how much there is to it. Bogofilter's spamicity is the tail of a χ² test and no probability, near
 0 or 1 almost always and 0.52 where it knows nothing: its log loss says what happens to those who take it for one, and
-its own three verdicts are the fairer columns. DECIBAN_DATA says where the data is; by default `../shared/data` beside
+its own three verdicts are the fairer columns. DECIBAN_DATA names where the data is; by default `../shared/data` beside
 the project.
 """
 
@@ -130,7 +130,7 @@ def why_unavailable(name: str) -> str:
 def load() -> tuple[list[bytes], np.ndarray]:
     path = DATA / "spamassassin" / "spamassassin.jsonl.gz"
     if not path.exists():
-        raise SystemExit(f"there is no {path}: DECIBAN_DATA says where the data sets are")
+        raise SystemExit(f"there is no {path}: DECIBAN_DATA names where the data sets are")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     return [row["text"].encode("latin-1") for row in rows], np.array([row["label"] for row in rows])

@@ -14,7 +14,7 @@ speed     seconds of fit and predict_proba in turns, the best of three, on table
           covtype (once); peers with all threads and with one, whichever is quicker
 growth    seconds and memory as rows, columns and classes of a synthetic table grow
 
-DECIBAN_DATA says where the sets are; by default `../shared/data` beside the project.
+DECIBAN_DATA names where the sets are; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ Section = tuple[list[str], list[Target]]  # lines of text, and targets
 def tables() -> list[str]:
     names = sorted(path.parent.name for path in DATA.glob("*/schema.json"))
     if not names:
-        raise SystemExit(f"no set with a schema.json in {DATA}: DECIBAN_DATA says where the data sets are")
+        raise SystemExit(f"no set with a schema.json in {DATA}: DECIBAN_DATA names where the data sets are")
     return names
 
 

@@ -1,4 +1,4 @@
-"""How well texts are told apart with nothing but defaults: accuracy, log loss and calibration beside scikit-learn.
+"""How well texts are classified with defaults: accuracy, log loss and calibration compared with scikit-learn.
 
 20newsgroups (by date), webkb and trec_qc are judged on the split that they are published with; sms_spam, spamassassin
 (raw mails, as they are), rt_polarity and zh_reviews by three stratified folds, whose means are shown. Chinese puts no
@@ -9,7 +9,7 @@ of sms_spam, and a few texts of trec_qc and webkb, are also among those learned 
 
 Log loss is in nats; a probability below 2.2e-16 counts as that, as in scikit-learn's `log_loss`. The calibration error
 is of the likeliest label: texts are put in 15 equal bins of [0, 1] by its probability, and it is the mean over texts of
-|share of right ones in the bin − mean probability in the bin|. DECIBAN_DATA says where the data is; by default
+|share of right ones in the bin − mean probability in the bin|. DECIBAN_DATA names where the data is; by default
 `../shared/data` beside the project.
 """
 
@@ -115,7 +115,7 @@ def few_models_of(name: str) -> tuple[str, ...]:
 def json_lines(set_name: str, file_name: str) -> list[dict[str, str]]:
     path = DATA / set_name / file_name
     if not path.exists():
-        raise SystemExit(f"there is no {path}: DECIBAN_DATA says where the data sets are")
+        raise SystemExit(f"there is no {path}: DECIBAN_DATA names where the data sets are")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
@@ -145,7 +145,7 @@ def whole(name: str) -> Texts:
         return in_two(json_lines(name, f"{name}.jsonl.gz"))
     path = DATA / name / "SMSSpamCollection.tsv"
     if not path.exists():
-        raise SystemExit(f"there is no {path}: DECIBAN_DATA says where the data sets are")
+        raise SystemExit(f"there is no {path}: DECIBAN_DATA names where the data sets are")
     labels, texts = zip(*(line.split("\t", 1) for line in path.read_text("utf-8").split("\n") if line), strict=True)
     return list(texts), np.array(labels)
 

@@ -4,8 +4,8 @@ On the training part of the 20 newsgroups (11,314 texts, 22 MB; asking is on the
 scikit-learn's take turns in one process, garbage is collected before each, and the best of equally many turns is kept,
 so that a busy machine slows both. Ratios are scikit-learn's seconds ÷ ours. Shown beside them: MB/s, and how many times
 as long as one pass over the bytes it takes (their sum, by NumPy in one thread). Memory is measured in processes of
-their own: the peak above what is there once the texts are loaded. MB are 10⁶ bytes of UTF-8. DECIBAN_DATA says where
-the data is; by default `../shared/data` beside the project.
+their own: the peak above what is there once the texts are loaded. MB are 10⁶ bytes of UTF-8. DECIBAN_DATA names where
+the data is; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ TASKS = OURS | THEIRS
 def newsgroups(part: str) -> tuple[list[str], np.ndarray]:
     path = DATA / "20newsgroups" / f"20news-bydate-{part}.jsonl.gz"
     if not path.exists():
-        raise SystemExit(f"there is no {path}: DECIBAN_DATA says where the data sets are")
+        raise SystemExit(f"there is no {path}: DECIBAN_DATA names where the data sets are")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         posts = [json.loads(line) for line in file]
     return [post["text"] for post in posts], np.array([post["label"] for post in posts])

@@ -3,7 +3,7 @@
 Five folds over real tables. Both sides have the same intervals of numbers, smoothing and class prior; the only
 difference is the tree, which each fold finds on its own rows. How edges, intervals and smoothing are chosen by default
 was decided on folds of these very tables, so the columns are to be read against each other, not as promises.
-DECIBAN_DATA says where the data is; by default `../shared/data` beside the project.
+DECIBAN_DATA names where the data is; by default `../shared/data` next to the project.
 """
 
 from __future__ import annotations

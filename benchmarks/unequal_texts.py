@@ -4,14 +4,14 @@ The sets are made of 20newsgroups, without headers, quotes and signatures, and o
 
 - *8 groups* as unequal as 70 to 1, whole and by their first 60 words;
 - *20 groups by a power law*: the r-th has 900 r^−1.5 posts, the last about ten; whole and by their first 60 words;
-- *52 threads*, told apart by their subject lines, of three posts to a few dozen;
-- *8 and 52 topics* that k-means found in TF-IDF of whole posts, told apart by their first 80 words: what a linear model
+- *52 threads*, distinguished by their subject lines, of three posts to a few dozen;
+- *8 and 52 topics* that k-means found in TF-IDF of whole posts, classified by their first 80 words: what a linear model
   of TF-IDF is made for;
 - *trec_qc, fine*: the 50 kinds of questions, half of them with fewer than 50, and its own test part.
 
 Otherwise 30 % of each class are for judging, and classes of one text are learned and never asked for. Logistic
 regression has the C of 1, 10, 100 and 1,000, and the term frequency (raw or logarithmic), that are best *on the test
-part*, which nobody would know beforehand. DECIBAN_DATA says where the data is; by default `../shared/data` beside the
+part*, which nobody would know beforehand. DECIBAN_DATA names where the data is; by default `../shared/data` beside the
 project.
 """
 

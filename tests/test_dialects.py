@@ -22,7 +22,7 @@ def test_a_name_is_read_as_what_it_is(name):
     statement = f"SELECT {DIALECTS[name].identifier(HOSTILE)} FROM t"
     (column,) = sqlglot.parse_one(statement, read=READ.get(name, name)).find_all(sqlglot.exp.Column)
     assert column.name == HOSTILE
-    with pytest.raises(DecibanError, match="cannot be the name of a table or column"):
+    with pytest.raises(DecibanError, match="name of a table"):
         DIALECTS[name].identifier("a\0b")
 
 

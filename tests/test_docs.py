@@ -125,29 +125,6 @@ def every_command():
     return get_command(app([]))
 
 
-# Of docs/style.md, those that have no other meaning.
-WORDS_NOT_USED = re.compile(
-    r"\b(told|holes?|dear|anew|likeliest|commonest|by itself|comes? to rest|elsewhere|passed over)\b", re.IGNORECASE
-)
-
-
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.parent.name != "decisions" and page.name != "style.md"], ids=page_name
-)
-def test_pages_are_in_plain_words(page):
-    assert WORDS_NOT_USED.findall(prose(page)) == []
-
-
-def test_help_is_in_plain_words(every_command):
-    helps = [text for command in every_command.commands.values() for text in help_texts(command)]
-    assert len(helps) > 100
-    assert [text for text in helps if WORDS_NOT_USED.search(text)] == []
-
-
-def help_texts(command) -> list[str]:
-    return [command.help, *(parameter.help for parameter in command.params if getattr(parameter, "help", None))]
-
-
 @pytest.mark.parametrize(("page", "command"), shown_commands())
 def test_a_command_that_is_shown_exists(page, command, every_command):
     """Its name and its options; what it prints is tested where commands are."""

@@ -98,7 +98,7 @@ def test_its_sums_are_merged_scaled_and_forgotten(rows):
     assert whole.scale(0.5).sums[0]["log_one_plus"] == pytest.approx(0.5 * whole.sums[0]["log_one_plus"])
     larger = replace(SCHEMA, classes=np.arange(-1, 3))
     assert whole.embed(larger).sums[0]["log_one_plus"][0].tolist() == [0.0, 0.0, 0.0]
-    with pytest.raises(ForgetError, match="than the model has learned"):
+    with pytest.raises(ForgetError, match="learned"):
         forget(Model(JOINT, part), whole)
 
 
@@ -131,9 +131,7 @@ def test_a_family_without_a_formula_raises():
         name = "bare"
         term = WithLogs.__mro__[2].term  # what every family inherits
 
-    with pytest.raises(
-        DecibanError, match="the bare distribution cannot be exported to SQL or ONNX: score rows with predict_proba"
-    ):
+    with pytest.raises(DecibanError, match=r"bare.*SQL"):
         Bare().term(None, Columns(1), Sketch())
 
 

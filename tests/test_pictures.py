@@ -141,7 +141,7 @@ def test_shades_are_densities_on_one_scale():
 @pytest.mark.parametrize(
     ("wrong", "what"),
     [
-        (lambda: pictures.contours([0, 0, 0], np.eye(3)), "two columns, and there are 3"),
+        (lambda: pictures.contours([0, 0, 0], np.eye(3)), r"two columns.* 3"),
         (lambda: pictures.contours([0, 0], np.eye(3)), r"shape \(3, 3\)"),
         (lambda: pictures.contours([0, 0], [[1, 1], [1, 1]]), "singular"),
         (lambda: pictures.contours([0, 0], [[1, np.nan], [np.nan, 1]]), "singular or not positive"),
@@ -273,8 +273,8 @@ def test_certainty_one_class_and_gaps_are_drawn():
 @pytest.mark.parametrize(
     ("X", "what"),
     [
-        (np.ones((4, 3)), r"two columns, and X has shape \(4, 3\)"),
-        ({"a": [1.0], "b": [2.0], "c": [3.0]}, r"two columns, and X has shape \(1, 3\)"),
+        (np.ones((4, 3)), r"two columns.*\(4, 3\)"),
+        ({"a": [1.0], "b": [2.0], "c": [3.0]}, r"two columns.*\(1, 3\)"),
         (np.full((4, 2), np.nan), "no row of two finite numbers"),
     ],
 )

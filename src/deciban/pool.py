@@ -303,7 +303,7 @@ class ByFold:
 class ByForm:
     """A row's influence on the weights is removed in closed form.
 
-    With s the scores of a row, p its posterior, J its vectors beside the identity, and H the Hessian of the loss of all
+    With s the scores of a row, p its posterior, J its vectors and the identity, and H the Hessian of the loss of all
     rows, leaving the row out of the fit is a step of H⁻¹ Jᵀ(p − e_y). So without it the scores of the row would be
 
         s + t J H⁻¹ Jᵀ (p − e_y)

@@ -46,9 +46,9 @@ def test_every_pair_was_timed(result):
 
 def test_both_sides_of_a_pair_predict_the_same(result):
     """The same models: probabilities differ by rounding alone, and sums of a few hundred terms keep it below 1e-10."""
-    apart = [pair.apart for pair in result.pairs if pair.apart is not None]
-    assert len(apart) == 3  # predicting, leave-one-out beside refits, texts
-    assert max(apart) < 1e-10
+    differences = [pair.difference for pair in result.pairs if pair.difference is not None]
+    assert len(differences) == 3  # predicting, leave-one-out beside refits, texts
+    assert max(differences) < 1e-10
 
 
 def test_each_model_of_the_mixed_table_learned_something(result):
@@ -70,7 +70,7 @@ def test_a_dictionary_of_it_is_json(result):
     document = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert set(document) == {"machine", "sizes", "pairs", "table"}
     assert document["sizes"]["rows"] == TINY.rows
-    assert set(document["pairs"][0]) == {"what", "deciban", "scikit-learn", "estimated", "ratio", "apart"}
+    assert set(document["pairs"][0]) == {"what", "deciban", "scikit-learn", "estimated", "ratio", "difference", "apart"}
     assert set(document["table"][0]) == {"model", "fit", "predict", "accuracy", "log_loss"}
 
 

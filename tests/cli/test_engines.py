@@ -86,7 +86,7 @@ def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
     [
         (("people.csv", "--engine", "hadoop"), "there is no --engine 'hadoop'"),
         (("people.csv", "--table", "people"), "are for databases"),
-        (("people.csv", "--engine", "sql"), "takes one database"),
+        (("people.csv", "--engine", "sql"), "one database"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop",), "--table NAME"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--query", "SELECT 1"), "--table NAME"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "leave out --engine"),

@@ -211,7 +211,7 @@ def test_a_report_shows_what_thresholds_of_a_class_cost(shop, inside):
     given = ("report", shop.churn, shop.customers, "--no-curve")
     succeeded(inside(*given, "--positive", "no", "--cost", "1:4.5"))
     page = (inside.folder / "report.html").read_text()
-    assert "A false positive costs 1, a false negative 4.5." in page
+    assert "a false negative 4.5" in page
     assert "A row counts as <bdi>no</bdi>" in page
     for wrong, named in (("--cost", "1"), ("--cost", "a:b"), ("--cost", "-1:2"), ("--positive", "nno")):
         done = inside(*given, wrong, named)
@@ -232,7 +232,7 @@ def test_a_report_replaces_the_one_before(shop, inside):
 
 def test_prediction_sets_are_judged_too(shop, inside):
     done = succeeded(inside("evaluate", shop.churn, shop.customers))
-    assert "Prediction sets of 90 %: they contain the true class of" in done.out
+    assert "Prediction sets of 90 %" in done.out
     sets = succeeded(inside("evaluate", shop.churn, shop.customers, "--coverage", "0.8", "--json")).json()[
         "prediction_sets"
     ]

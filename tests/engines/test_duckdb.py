@@ -204,7 +204,7 @@ def test_a_model_scores_rows_where_they_are():
 def test_nothing_but_a_select_is_run(query):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE rows AS SELECT 1 AS x, 'a' AS label")
-    with pytest.raises(DecibanError, match=r"the query is .*: give one SELECT"):
+    with pytest.raises(DecibanError, match="one SELECT"):
         table_of(connection, query=query)
     assert connection.sql("SELECT COUNT(*) FROM rows").fetchall() == [(1,)]
     assert table_of(connection, query="SELECT * FROM rows; ").to_arrow().num_rows == 1

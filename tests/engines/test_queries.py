@@ -117,9 +117,9 @@ def test_duckdb_writes_no_files_and_changes_no_settings(query, tmp_path, monkeyp
 @pytest.mark.engine("duckdb")
 def test_duckdb_says_what_a_statement_is():
     connection = stored_tables.in_duckdb(TABLE)
-    with pytest.raises(DecibanError, match=r"^the query is 2 statements: give one SELECT$"):
+    with pytest.raises(DecibanError, match=r"2 statements.* SELECT"):
         table_of(connection, query="SELECT 1; SELECT 2")
-    with pytest.raises(DecibanError, match=r"^the query is a COPY statement: give one SELECT$"):
+    with pytest.raises(DecibanError, match=r"COPY.* SELECT"):
         table_of(connection, query="COPY rows TO 'stolen.csv'")
 
 

@@ -341,7 +341,7 @@ def test_files_that_are_not_there(spark, tmp_path):
 
 @pytest.mark.parametrize("paths", [["a.csv", "b.parquet"], ["a.xlsx"], []])
 def test_files_that_spark_is_not_asked_for(paths):
-    with pytest.raises(EngineError, match="all must have the same extension, one of parquet, csv"):
+    with pytest.raises(EngineError, match=r"extension.*parquet, csv"):
         engine.from_paths(paths)
 
 

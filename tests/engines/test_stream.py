@@ -132,10 +132,10 @@ def test_the_engine_of_what_comes_by():
 
 
 def test_nothing_comes():
-    with pytest.raises(DecibanError, match="gave no rows"):
+    with pytest.raises(DecibanError, match="no rows"):
         stream(iter([]))
     assert stream(lambda: [rows(0, 0), rows(0, 0)]).collect(ids) is None
-    with pytest.raises(DecibanError, match="int is not a source of rows"):
+    with pytest.raises(DecibanError, match=r"^int "):
         stream(3)
     with pytest.raises(DecibanError, match="'delimiter' is for files"):
         stream(iter(parts()), delimiter=";")
@@ -504,13 +504,13 @@ def test_a_checkpoint_of_other_files(tmp_path):
     with pytest.raises(DecibanError, match="other files"):
         stream(tmp_path / "part-1.parquet", checkpoint=place).collect(Kept())
     write_rows(tmp_path / "part-1.parquet", [rows(0, 12)])
-    with pytest.raises(DecibanError, match="have changed since: remove it"):
+    with pytest.raises(DecibanError, match="changed"):
         stream(pattern, checkpoint=place).collect(Kept())
     assert place.read_text() == before
 
 
 def test_a_checkpoint_needs_files():
-    with pytest.raises(DecibanError, match="checkpoint= works with files"):
+    with pytest.raises(DecibanError, match="checkpoint="):
         stream(iter(parts()), checkpoint="so far")
 
 

@@ -407,7 +407,7 @@ def test_a_bar_only_where_somebody_watches(monkeypatch, capsys):
         ({"test_size": 120}, "held_out is 120: of 120 rows, some must be held out"),
         ({"test_size": 118}, "a size of 2 is too small"),
         ({"y": np.arange(119) % 2}, "X has 120 rows, y has 119"),
-        ({"y": np.zeros(120)}, r"at least two classes, and holds only 0.0"),
+        ({"y": np.zeros(120)}, r"two classes.* 0.0"),
         ({"y": [None] + ["a", "b"] * 59 + ["b"]}, "needs a label for every row"),
         ({"y": ["rare"] * 2 + ["a", "b"] * 59}, r"class 'rare' has too few rows \(2\)"),
         ({"generative": GaussianNB}, "generative must be a classifier"),
@@ -422,9 +422,9 @@ def test_bad_input_is_named(options, words):
 
 
 def test_no_rows_and_no_table():
-    with pytest.raises(DecibanError, match="at least two classes"):
+    with pytest.raises(DecibanError, match="two classes"):
         compare(np.zeros((0, 2)), [])
-    with pytest.raises(DecibanError, match="X has no rows"):
+    with pytest.raises(DecibanError, match="no rows"):
         compare(3.0, [1])
 
 

@@ -354,7 +354,7 @@ def test_patterns_groups_and_the_rest():
 @pytest.mark.parametrize(
     ("columns", "rest", "match"),
     [
-        ({"agee": "gaussian"}, "auto", "names 'agee', but there is no such column: there are 'age', 'size'"),
+        ({"agee": "gaussian"}, "auto", "names 'agee'.*'age', 'size'"),
         ({12: "gaussian"}, "auto", "names column 12, but there are 9 of them"),
         ({"w?": "gaussian"}, "auto", "no remaining column matches 'w\\?'"),
         (
@@ -402,10 +402,10 @@ def test_bad_rows_are_refused_and_leave_the_model_as_it_was():
     towns = {**table, "zone": ["ten"] * 30}
     endless = {**table, "age": [np.inf] * 30}
     for bad, match in [
-        (short, "column 'zone' is missing, but the model was fitted with it"),
-        (words, "column 'age' holds 'old' in row 0, but a gaussian distribution takes numbers"),
-        (years, "column 'town' holds 1.5, and the model learned it with values such as 'Bruges'"),
-        (towns, "column 'zone' holds 'ten', and the model learned it with values such as 10"),
+        (short, "column 'zone' is missing"),
+        (words, "column 'age' holds 'old' in row 0.*gaussian"),
+        (years, "column 'town' holds 1.5.*'Bruges'"),
+        (towns, "column 'zone' holds 'ten'.* 10"),
         (endless, "column 'age' holds inf in row 0"),
     ]:
         for act in (
@@ -416,7 +416,7 @@ def test_bad_rows_are_refused_and_leave_the_model_as_it_was():
         ):
             with pytest.raises(DecibanError, match=match):
                 act()
-    with pytest.raises(ForgetError, match="than the model has learned"):
+    with pytest.raises(ForgetError, match="learned"):
         model.forget({**table, "town": ["Atlantis"] * 30}, y)
     assert pickle.dumps(model.model_.stats) == before
     assert set(vars(model)) == names
@@ -424,7 +424,7 @@ def test_bad_rows_are_refused_and_leave_the_model_as_it_was():
         with pytest.raises(ValueError, match="a minimum of 1 is required"):
             NaiveBayes().fit(empty, [])
     model.set_params(columns={"age": "gaussian"})
-    with pytest.raises(ValueError, match="has changed since the last batch"):
+    with pytest.raises(ValueError, match="last batch"):
         model.partial_fit(table, y)
 
 
@@ -476,7 +476,7 @@ def test_gaps_in_a_group_are_expected_and_nothing_is_counted_twice():
     expected = likelihood(group, X) + likelihood(town, objects(table, "town"))
     np.testing.assert_allclose(likelihood(model, table), expected, rtol=1e-4)  # where each EM came to rest
     assert model.n_incomplete_ == 12
-    with pytest.raises(ForgetError, match="missing values were estimated by EM"):
+    with pytest.raises(ForgetError, match="EM"):
         model.forget(table, y)
     more = NaiveBayes({("age", "size"): "full", "town": "categorical"}, rest="drop")
     whole = [i for i in range(60) if table["size"][i] is not None]
@@ -636,7 +636,7 @@ def test_a_saved_model_goes_on(alpha, tmp_path):
     assert isinstance(again.sample(2)[0], pd.DataFrame)
     same(again + model, model + model, table)
     model.set_params(rest="drop")
-    with pytest.raises(ValueError, match="fit it again before saving"):
+    with pytest.raises(ValueError, match="saving"):
         model.save(tmp_path / "other.deciban")
 
 

@@ -200,7 +200,7 @@ def test_columns_that_are_not_there_are_named():
     with pytest.raises(DecibanError, match="no column 'w'"):
         deciban.GaussianNB().fit(rows, "label", sample_weight="w")
     model = deciban.GaussianNB().fit(rows, "label")
-    with pytest.raises(DecibanError, match="no column 'b', and the model was fitted with it"):
+    with pytest.raises(DecibanError, match="no column 'b'"):
         model.predict(coming(table_of(X).select(["a"])))
 
 
@@ -224,7 +224,7 @@ def test_rows_without_any_label():
     for model in (deciban.NaiveBayes(), deciban.Classifier()):
         with pytest.raises(ValueError, match="label"):
             model.fit(rows, "label")
-    with pytest.raises(DecibanError, match="name of their column as y"):
+    with pytest.raises(DecibanError, match="column as y"):
         deciban.NaiveBayes().fit(rows)
 
 
@@ -407,5 +407,5 @@ def test_a_checkpoint_is_of_the_same_columns(tmp_path):
 def test_what_is_wrong_in_a_sample_is_said_to_be_there():
     X, y = flowers(300)
     X[7, 1] = np.inf
-    with pytest.raises(DecibanError, match="a sample of the function"):
+    with pytest.raises(DecibanError, match="sample"):
         deciban.GaussianNB().fit(coming(table_of(X, y)), "label")

@@ -374,6 +374,8 @@ def test_sets_render_themselves():
     assert (judged.coverage, judged.mean_size, judged.empty, judged.single) == (0.5, 0.5, 0.5, 0.5)
     assert judged.per_class.rows == [("a", 1, 1.0, 1.0), ("c", 1, 0.0, 0.0)]
     assert judged.to_dict()["classes"]["class"] == ["a", "c"]
+    with pytest.warns(DeprecationWarning, match="requested_coverage"):
+        assert judged.asked == judged.requested_coverage == prediction.coverage
     assert "contain the true class of 50 % of rows" in judged.in_words()
     with pytest.raises(DecibanError, match="row 1 of y has no label"):
         prediction.evaluate(["a", None])
@@ -404,7 +406,7 @@ def test_what_cannot_be_done_is_said(tmp_path):
         model.predict_set(X, rows=X)
     with pytest.raises(DecibanError, match="no stored scores"):
         model.predict_set(X, way="stored")
-    with pytest.raises(DecibanError, match="it learned 20, and 40 were given"):
+    with pytest.raises(DecibanError, match=r"learned 20.* 40 "):
         model.predict_set(X, rows=(np.vstack([X, X]), np.append(y, y)))
     for other, why in (
         (deciban.GaussianNB(alpha="loo"), "leave-one-out chose"),
@@ -465,7 +467,7 @@ def test_missing_labels_and_entries():
 def test_a_refit_that_fails_says_why():
     X, _ = table(12)
     model = deciban.NearestCentroid(priors=[0.2, 0.3, 0.5]).fit(X[:7], [0, 0, 0, 1, 1, 1, 2])
-    with pytest.raises(DecibanError, match="refits without a fifth of the rows, and one failed: Number of priors"):
+    with pytest.raises(DecibanError, match=r"refits.*Number of priors"):
         model.predict_set(X)
 
 

@@ -134,7 +134,7 @@ def test_a_row_of_mixed_values_means_the_same_whatever_stands_beside_it():
 def test_codes_beyond_what_integers_hold_are_refused():
     model = CategoricalNB().fit([[0], [1]], [0, 1])
     assert model.predict_proba([[1e15]]).shape == (1, 2)
-    with pytest.raises(ValueError, match="too large for a category code"):
+    with pytest.raises(ValueError, match="category code"):
         model.predict([[1e19]])
 
 
@@ -156,13 +156,13 @@ def test_only_partial_fit_takes_up_changed_parameters():
 
 def test_what_is_counted_cannot_change_between_batches():
     model = BernoulliNB().fit(X, y).set_params(binarize=2.0)
-    with pytest.raises(ValueError, match="determines the sums has changed"):
+    with pytest.raises(ValueError, match="changed"):
         model.partial_fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), BernoulliNB().fit(X, y).predict_proba(X))
 
 
 def test_a_model_whose_parameters_moved_on_is_not_saved(tmp_path):
-    with pytest.raises(ValueError, match="fit it again before saving"):
+    with pytest.raises(ValueError, match="saving"):
         MultinomialNB().fit(X, y).set_params(predictive=True).save(tmp_path / "m")
     with pytest.raises(ValueError, match="Number of priors"):
         MultinomialNB().fit(X, y).set_params(class_prior=[0.2, 0.3, 0.5]).save(tmp_path / "m")
@@ -219,7 +219,7 @@ def test_a_prior_still_on_the_move_says_so():
     from deciban.bayes import adapt_prior
 
     posteriors = np.random.default_rng(0).dirichlet([50, 50], 200)
-    with pytest.warns(UserWarning, match="still moved after 3 steps"):
+    with pytest.warns(UserWarning, match="3 steps"):
         adapt_prior(posteriors, np.array([0.5, 0.5]), max_iter=3)
 
 

@@ -304,9 +304,9 @@ def test_a_saved_model_goes_on(tmp_path):
         ("parents", [1, 0, -1, -1], "not a tree"),
         ("parents", [-1, 9, -1, -1], "not a tree"),
         ("parents", [-1], "not a tree"),
-        ("cuts", [2.0, 1.0], "not in order"),
-        ("cuts", [1.0, 2.0, 3.0, 4.0, 5.0], "not in order"),
-        ("cuts", [float("nan"), 2.0], "not in order"),
+        ("cuts", [2.0, 1.0], "intervals"),
+        ("cuts", [1.0, 2.0, 3.0, 4.0, 5.0], "intervals"),
+        ("cuts", [float("nan"), 2.0], "intervals"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, what, value, message):
@@ -367,7 +367,7 @@ def test_wrong_rows():
     with pytest.raises(DecibanError, match="holds inf in row 3"):
         model.predict(wrong)
     before = model.predict_proba(X)
-    with pytest.raises(ForgetError, match="than the model has learned"):
+    with pytest.raises(ForgetError, match="learned"):
         model.forget([["round", 99.0, 2, "a"]] * 50, ["yes"] * 50)
     np.testing.assert_array_equal(model.predict_proba(X), before)
 

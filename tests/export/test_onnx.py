@@ -179,7 +179,7 @@ def test_inputs_can_be_called_something_else():
     with pytest.raises(DecibanError, match="called 'label', as an output of the graph is"):
         model.to_onnx()
     check(model, frame, frame.rename(columns={"label": "what"}), columns={"label": "what"})
-    with pytest.raises(DecibanError, match="cannot be the name of an input"):
+    with pytest.raises(DecibanError, match="name of an input"):
         model.to_onnx(columns={"label": ""})
 
 

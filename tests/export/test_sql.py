@@ -268,7 +268,7 @@ def test_sums_are_never_deep():
         ({"dialect": "oracle"}, "dialect is 'oracle': it must be one of 'duckdb', 'postgresql', 'sqlite'"),
         ({"output": "everything"}, "output is 'everything'"),
         ({"columns": ["a", "b"]}, "columns must be 1 names"),
-        ({"columns": {"y": "a"}}, "'y', which is no feature"),
+        ({"columns": {"y": "a"}}, "names 'y'"),
         ({"keep": ["id", "ID"]}, "same name"),
     ],
 )

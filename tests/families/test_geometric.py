@@ -137,7 +137,7 @@ def test_a_database_adds_it_up(model, waits):
     pushed = NaiveBayes({"tries": "geometric", "days": "geometric"}).fit(deciban.table(data, "waits"), "label")
     assert pushed.model_.stats.same_as(model.model_.stats)
     data.execute("INSERT INTO waits VALUES (-1, 3, 'red', 'slow')")
-    with pytest.raises(DecibanError, match="counts are never negative: a geometric distribution does not fit it"):
+    with pytest.raises(DecibanError, match=r"negative.*geometric"):
         NaiveBayes({"tries": "geometric"}).fit(deciban.table(data, "waits"), "label")
     schema = Schema(np.array(["quick", "slow"]), (Columns(1, ("tries",)),))
     with pytest.raises(DecibanError, match="'waits' holds -1, but counts are never negative: a geometric distribution"):

@@ -92,9 +92,9 @@ def test_what_is_cut_is_as_long_as_it_may_be(content, max_characters):
 @given(st.floats(0, 1))
 def test_only_all_is_all(share):
     text = percent(share)
-    assert (text == "100%") == (share == 1.0)
-    assert (text == "0%") == (share == 0.0)
-    assert not re.search(r"\b100\.0%|^0\.0%", text)
+    assert (text == "100\N{NO-BREAK SPACE}%") == (share == 1.0)
+    assert (text == "0\N{NO-BREAK SPACE}%") == (share == 0.0)
+    assert not re.search(r"\b100\.0\s%|^0\.0\s%", text)
 
 
 def test_numbers_are_written_as_people_do():

@@ -225,7 +225,7 @@ def test_a_row_for_which_no_class_is_left_is_not_right():
 def test_rows_that_cannot_be_judged_get_a_note():
     nobody = GaussianNB().fit([[1.0], [2.0]], [0, 1]).leave_one_out([[1.0], [2.0]], [0, 1])
     assert (nobody.evaluated_rows, nobody.counted.tolist()) == (0, [False, False])
-    assert "No class has two rows, so the model cannot be evaluated." in repr(nobody)
+    assert "No class has two rows" in repr(nobody)
     X, y = [[1.0], [2.0], [7.0], [8.0], [100.0]], [0, 0, 1, 1, 2]
     judged = GaussianNB().fit(X, y).leave_one_out(X, y)
     assert judged.evaluated_rows == 4
@@ -259,7 +259,7 @@ def test_everything_is_json():
 def test_curves_are_of_two_classes():
     three = random_judged(0, k=3)
     for curve in (three.roc, three.precision_recall):
-        with pytest.raises(DecibanError, match="needs two classes, and there are 3"):
+        with pytest.raises(DecibanError, match=r"two classes.* 3"):
             curve()
 
 

@@ -52,7 +52,7 @@ def test_whether_the_first_line_names_the_columns(text, header):
 
 def test_a_file_without_a_header_is_read_whole(write):
     name = write("39,clerk\n50,cook\n28,clerk\n31,clerk\n")
-    with pytest.warns(DataWarning, match="first line of a.csv looks like a row"):
+    with pytest.warns(DataWarning, match="first line of a.csv"):
         source = open_source([name])
     assert source.columns == ("column1", "column2")
     assert rows(source)[0] == (39.0, "clerk")
@@ -61,7 +61,7 @@ def test_a_file_without_a_header_is_read_whole(write):
 
 def test_whoever_knows_says_so(write):
     name = write("1,2\n3,4\n")
-    with pytest.raises(DecibanError, match="if it is a row, give header=False"):
+    with pytest.raises(DecibanError, match="header=False"):
         open_source([name])
     assert rows(open_source([name], header=False)) == [(1.0, 2.0), (3.0, 4.0)]
     assert open_source([name], header=True).columns == ("1", "2")
@@ -83,13 +83,13 @@ def test_the_index_of_a_data_frame(write):
 
 def test_a_name_that_comes_twice(write):
     name = write("a,b,a,a (2)\n1,2,3,4\n")
-    with pytest.warns(DataWarning, match=r"columns 1 and 3 are both called 'a': the second is renamed 'a \(3\)'"):
+    with pytest.warns(DataWarning, match=r"columns 1 and 3 .*'a'.*'a \(3\)'"):
         assert open_source([name]).columns == ("a", "b", "a (3)", "a (2)")
 
 
 def test_text_of_windows_is_read_with_a_note(write):
     name = write("town;n\nMünchen;5\nKöln;€6\n".encode("cp1252"))
-    with pytest.warns(DataWarning, match=r"a.csv is not UTF-8 \(byte 0xfc\), and is read as Windows-1252"):
+    with pytest.warns(DataWarning, match=r"a.csv .*byte 0xfc.*Windows-1252"):
         source = open_source([name])
     assert rows(source) == [("München", "5"), ("Köln", "€6")]
 
@@ -146,5 +146,5 @@ def test_a_quote_that_is_never_closed_is_searched_in_time():
 
 @pytest.mark.parametrize("header", ['"a,b\n' + "1,2\n" * 40_000, "a" * 200_000 + ",b\n1,2\n"])
 def test_a_name_without_end_is_refused(write, header):
-    with pytest.raises(FileError, match=r"a column name in the first line of a.csv has more than 131,072 characters"):
+    with pytest.raises(FileError, match=r"a.csv .*131,072 characters"):
         open_source([write(header)])

@@ -203,9 +203,7 @@ def test_rows_that_have_nearly_all_of_many_keys_are_a_wide_table(opened, monkeyp
     line = json.dumps({f"k{i}": i for i in range(40)}) + "\n"
     assert len(opened(line * 3).columns) == 40
     monkeypatch.setattr("deciban.sources.json.MAX_COLUMNS", 39)
-    with pytest.raises(
-        DecibanError, match=r"a\.jsonl has 40 different keys in 3 rows.*limit of 39: leave some of them out"
-    ):
+    with pytest.raises(DecibanError, match=r"a\.jsonl has 40 different keys in 3 rows.*39"):
         opened(line * 3)
 
 

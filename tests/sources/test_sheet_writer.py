@@ -65,7 +65,7 @@ def test_a_sheet_has_bounds(tmp_path, monkeypatch):
     whole = path.read_bytes()
     with pytest.raises(DecibanError, match="at most 3 rows"):
         write_rows(path, [pa.table({"a": [1, 2, 3]}), pa.table({"a": [4]})])
-    with pytest.raises(DecibanError, match="at most 2 columns, and there are 3"):
+    with pytest.raises(DecibanError, match=r"2 columns.* 3"):
         write_rows(path, [pa.table({"a": [1], "b": [1], "c": [1]})])
     with pytest.raises(DecibanError, match="32,768 characters in row 1") as raised:
         write_rows(path, [pa.table({"a": ["short", "x" * 32_768]})])

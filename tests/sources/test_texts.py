@@ -209,7 +209,7 @@ def test_news_are_texts_and_can_be_called_mail(here):
         (["spam=one.eml", "inbox"], "inbox has no label, but others do: write LABEL=inbox"),
         (["spam=nothing"], "there is no file nothing for the label 'spam'"),
         (["spam=t.csv"], "t.csv is a table but was given the label 'spam'"),
-        (["a.txt", "t.csv"], "a.txt is texts and t.csv is csv: read them apart"),
+        (["a.txt", "t.csv"], "a.txt is texts and t.csv is csv"),
         (["a.txt", "a.txt"], "a.txt is named twice"),
     ],
 )

@@ -141,7 +141,7 @@ def test_formulas_are_escaped_on_demand(tmp_path, ending, kind):
 
 
 def test_formulas_of_other_formats_are_not_escaped(tmp_path):
-    with pytest.raises(DecibanError, match="formulas in parquet are never run: leave it out"):
+    with pytest.raises(DecibanError, match="parquet"):
         write_rows(tmp_path / "a.parquet", [pa.table({"a": ["=1"]})], escape=True)
     assert not list(tmp_path.iterdir())
 
@@ -186,7 +186,7 @@ def test_columns_that_are_no_cells(tmp_path):
 
 
 def test_tables_have_the_same_columns(tmp_path):
-    with pytest.raises(DecibanError, match="have the same columns"):
+    with pytest.raises(DecibanError, match="same columns"):
         write_rows(tmp_path / "a.csv", [pa.table({"a": [1]}), pa.table({"b": [1]})])
 
 

@@ -136,7 +136,7 @@ def test_an_error_before_the_new_file_is_in_place_says_that_nothing_was_lost(pla
 def test_an_error_after_the_new_file_is_in_place_says_so(place, monkeypatch):
     put(place, b"old")
     monkeypatch.setattr(os, "fsync", failing(os.fsync, is_folder, errno.EIO))
-    with pytest.raises(WriteError, match=r"was written, .* do not repeat") as raised:
+    with pytest.raises(WriteError, match="was written") as raised:
         put(place)
     assert (raised.value.written, raised.value.errno, raised.value.file) == (True, errno.EIO, str(place))
     assert isinstance(raised.value, OSError)

@@ -229,7 +229,7 @@ def test_a_file_of_a_later_version_is_refused(path, saved_bytes):
     document, tensors = read_with_safetensors(path)
     text = json.dumps(document | {"format": 2, "blocks": "otherwise"})
     path.write_bytes(save(tensors, metadata={"deciban": text, "sha256": "made otherwise"}))
-    with pytest.raises(FileError, match=r"newer version of deciban.*upgrade"):
+    with pytest.raises(FileError, match="newer version"):
         deciban.load(path)
 
 

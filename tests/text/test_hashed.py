@@ -211,7 +211,7 @@ def test_copies_that_learned_nothing_do_not_choose():
     assert copied.model_.choice is None
     assert (copied + copied).model_.choice is None
     assert len(copied.kept_) == 0
-    with pytest.raises(DecibanError, match="too few of the learned documents"):
+    with pytest.raises(DecibanError, match="too few"):
         copied.refit_reliability()
     assert copied.refit_reliability(X, Y).model_.choice is not None
     assert len(copied.partial_fit(["more cash"], ["spam"]).kept_) == 1, "from then on it chooses automatically"
@@ -266,7 +266,7 @@ def test_buckets_of_a_file_are_checked(kind, spoil, message):
 def test_a_file_has_the_number_of_buckets(kind, number):
     document, tensors = files.parts(fitted(kind).model_)
     document["graded" if kind == "graded" else "text"]["n_features"] = number
-    with pytest.raises(FileError, match="not a number of buckets"):
+    with pytest.raises(FileError, match="buckets"):
         files.rebuild(document, tensors)
 
 

@@ -753,7 +753,7 @@ def test_what_is_not_mail_is_refused_by_name_at_once_where_it_can_be(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         read_mailbox(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileError, match="neither a file nor a folder"):
+    with pytest.raises(FileError, match="neither"):
         read_mailbox(tmp_path / "pipe")
     (tmp_path / "notes.txt").write_text("Dear all,\n")
     with pytest.raises(FileError, match=r"notes\.txt.* does not look like mail.*Dear all"):

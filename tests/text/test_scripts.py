@@ -272,13 +272,13 @@ def test_models_of_older_versions_keep_their_rule():
 def test_models_of_other_rules_do_not_merge():
     one = TextClassifier(blocks=["words"], n_jobs=1).fit(REVIEWS, STARS)
     other = TextClassifier(blocks=["words"], normalise=False, n_jobs=1).fit(REVIEWS, STARS)
-    with pytest.raises(SchemaError, match="cannot merge models whose normalise differs"):
+    with pytest.raises(SchemaError, match="normalise differs"):
         one + other
-    with pytest.raises(ValueError, match="normalise has changed since the model was fitted"):
+    with pytest.raises(ValueError, match="normalise has changed"):
         one.set_params(normalise=False).predict(REVIEWS)
     one.set_params(normalise=True)
     one.model_.sums.lexicon.rule = BY_SPACES
-    with pytest.raises(SchemaError, match="saved by an older version"):
+    with pytest.raises(SchemaError, match="older version"):
         one + TextClassifier(blocks=["words"], n_jobs=1).fit(REVIEWS, STARS)
 
 

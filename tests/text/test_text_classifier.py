@@ -384,7 +384,7 @@ def test_parameters_that_do_not_go_together():
     with pytest.raises(ValueError, match="no marginal likelihood"):
         TextClassifier(reliability=None, family="complement", alpha="empirical").fit(X, Y)
     for alpha in ("loo", "empirical"):
-        with pytest.raises(ValueError, match="a prior by word needs alpha to be a number"):
+        with pytest.raises(ValueError, match=r"prior .*alpha"):
             TextClassifier(reliability=None, alpha=alpha, prior={"cash": 1}).fit(X, Y)
 
 

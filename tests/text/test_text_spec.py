@@ -120,7 +120,7 @@ def test_s6_a_background_is_a_prior():
 def test_never_nan_where_nothing_is_possible():
     """λ = 0 and words that are impossible in every class: 0/0 is answered by the prior, with a warning."""
     model = TextClassifier(reliability=None, alpha=0).fit(["dog", "tulip", "rose", "tulip"], list("abbb"))
-    with pytest.warns(ZeroEvidenceWarning, match="their posterior is the prior"):
+    with pytest.warns(ZeroEvidenceWarning, match="prior"):
         assert model.predict_proba(["dog tulip"]) == pytest.approx(np.array([[0.25, 0.75]]))
     with pytest.warns(ZeroEvidenceWarning):
         assert model.predict(["dog tulip"]).tolist() == ["b"], "the likelier class by the probabilities"

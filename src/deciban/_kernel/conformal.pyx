@@ -18,7 +18,7 @@ cdef extern from "conformal_loops.h":
         const double* scatter
     void spread_tile(const double*, Py_ssize_t, Moments, const double*, double, double*, double*, double*) noexcept nogil
     void density_of_tile(const double*, Py_ssize_t, Moments, const double*, const double*, double, double, const double*,
-                     const double*, int, int, double*) noexcept nogil
+                         const double*, int, int, double*) noexcept nogil
 
 WIDTH = TILE  # rows of a tile
 cdef double ROUNDING = 2.0 ** -46  # a scatter this small beside what it was before a subtraction is zero
@@ -122,10 +122,10 @@ def at_least(const double[:, :, ::1] tiles, const int[::1] owner, const uint8_t[
                     for c in range(k):
                         if not by_class or c != own:
                             density_of_tile(tile, d, at(sums, c), &unit[0], top, ROUNDING, kappa, centre, spread, c == own,
-                                        gaps[b], before + c * TILE)
+                                            gaps[b], before + c * TILE)
                         if not by_class or c == own:
                             density_of_tile(tile, d, at(more, c), &unit[0], top, ROUNDING, kappa, centre, spread, c == own,
-                                        gaps[b], after + c * TILE)
+                                            gaps[b], after + c * TILE)
                 for r in range(room):
                     sound &= isfinite(before[r]) and isfinite(after[r])
                 if not sound:

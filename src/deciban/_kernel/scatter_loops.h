@@ -227,7 +227,7 @@ static void scatter_finish(Scatter *s) {
     }                                                                                                                  \
     FUSED static void CODES(Scatter *s, const NUMBER *rows, ptrdiff_t stride, ptrdiff_t n, const int *codes,           \
                             const double *weight) {                                                                    \
-        const Scatter own = *s; /* a copy that is not written to elsewhere stays in registers */                            \
+        const Scatter own = *s; /* a copy that no other code writes to stays in registers */                            \
         for (ptrdiff_t i = 0; i < n; i++) {                                                                            \
             const ptrdiff_t c = codes[i] - own.first;                                                                  \
             if (c < 0 || c >= own.classes || (weight && weight[i] == 0.0)) continue;                                   \

@@ -49,7 +49,7 @@ class Pair:
     what: str
     ours: float
     theirs: float
-    apart: float | None = None  # the largest difference of two probabilities; None if none are computed
+    difference: float | None = None  # the largest difference of two probabilities; None if none are computed
     estimated: bool = False  # whether `theirs` is extrapolated from a few refits
 
     @property
@@ -85,11 +85,11 @@ class Bench(Result):
                 duration_text(p.ours),
                 ("≈ " if p.estimated else "") + duration_text(p.theirs),
                 ratio_text(p.ratio),
-                rounded_difference(p.apart),
+                rounded_difference(p.difference),
             )
             for p in self.pairs
         ]
-        columns = ("the same work", "deciban", "scikit-learn", "ratio", "apart")
+        columns = ("the same work", "deciban", "scikit-learn", "ratio", "difference")
         return Table("", columns, rows, right=columns[1:])
 
     def to_contest(self) -> Table:
@@ -111,7 +111,8 @@ class Bench(Result):
                     "scikit-learn": p.theirs,
                     "estimated": p.estimated,
                     "ratio": p.ratio,
-                    "apart": p.apart,
+                    "difference": p.difference,
+                    "apart": p.difference,  # the old key
                 }
                 for p in self.pairs
             ],
@@ -124,7 +125,7 @@ class Bench(Result):
             + (", in one thread because other programs keep the processors busy" if self.sizes.threads == 1 else "")
             + ". Ratios hold for this machine and these data; above 1 deciban is faster.",
             self.to_table(),
-            "apart: largest difference of their probabilities. For texts, the times include counting words. "
+            "difference: the largest difference of their probabilities. For texts, the times include counting words. "
             f"≈: estimated from {self.sizes.refits} of the refits.",
             self.to_contest(),
             f"{self.sizes.table:,} rows learned and as many others predicted: generated numbers and categories, some "
@@ -223,15 +224,15 @@ def leave_one_out_pair(X: Floats, y: Array, ours: Any, theirs: Any, sizes: Sizes
     """Every row's posterior without itself: exactly in one pass, or by one refit per row."""
     exact = ours.leave_one_out(X, y)
     our_seconds = best_times(sizes.repeats, lambda: ours.leave_one_out(X, y))[0]
-    refit_seconds, apart = float("inf"), 0.0
+    refit_seconds, difference = float("inf"), 0.0
     for i in np.random.default_rng(2).choice(len(X), sizes.refits, replace=False):
         others = np.arange(len(X)) != i
         X_others, y_others = X[others], y[others]  # copied outside the clock
         start = time.perf_counter()
         without_row = theirs.fit(X_others, y_others).predict_proba(X[[i]])
         refit_seconds = min(refit_seconds, time.perf_counter() - start)
-        apart = max(apart, largest_difference(exact.proba[[i]], without_row))
-    return Pair("  leave-one-out of every row", our_seconds, refit_seconds * len(X), apart, estimated=True)
+        difference = max(difference, largest_difference(exact.proba[[i]], without_row))
+    return Pair("  leave-one-out of every row", our_seconds, refit_seconds * len(X), difference, estimated=True)
 
 
 # ---------------------------------------------------------------------- words

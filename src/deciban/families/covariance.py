@@ -144,7 +144,7 @@ def central_fourth(n: Array | float, s1: Array, s11: Array, s21: Array, s22: Arr
 def ledoit_wolf_intensity(n: float, W: Array, c22: Array) -> float:
     """How far W/n should shrink to a multiple of the identity (Ledoit & Wolf 2004), between 0 and 1.
 
-    The error of W/n, estimated from the spread of the rows' own (x − m)(x − m)ᵀ about it, beside its distance from
+    The error of W/n, estimated from the spread of the rows' own (x − m)(x − m)ᵀ about it, relative to its distance from
     the target; W is one class's scatter and c22 its `central_fourth`.
     """
     d = len(W)

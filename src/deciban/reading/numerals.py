@@ -138,7 +138,7 @@ class Written(NamedTuple):
 
 
 def written(text: str) -> Written | None:
-    """A text as a number with something beside it, or nothing; None if it is something else."""
+    """A text as a number, possibly with something next to it; None if it is something else."""
     text = text.strip()
     if text.endswith((".-", ",-")):  # francs without cents
         text = text[:-2]

@@ -11,6 +11,7 @@ from deciban.show import one_line, plain, visible
 
 VOID_TAGS = {"meta", "link", "br"}  # elements without an end tag
 MAX_CHARACTERS_SHOWN = 100  # of a word or a value
+PERCENT = "\N{NO-BREAK SPACE}%"
 
 
 class Markup(str):
@@ -154,21 +155,21 @@ def number(value: float | None, digits: int = 4) -> Number:
 
 
 def percent(share: float | None, digits: int = 1) -> Number:
-    """A share in per cent. Nearly all or nearly none is not rounded to 100% or 0%.
+    """A share in per cent, with a space that does not break. Nearly all or nearly none is not rounded to 100 % or 0 %.
 
     >>> percent(0.1234), percent(0.99999), percent(1.0), percent(0.0004)
-    ('12.3%', 'over 99.9%', '100%', 'under 0.1%')
+    ('12.3\\xa0%', 'over 99.9\\xa0%', '100\\xa0%', 'under 0.1\\xa0%')
     """
     if share is None or math.isnan(share):
         return Number("–")
     if share in (0.0, 1.0):
-        return Number(f"{share:.0%}")
+        return Number(f"{100.0 * share:.0f}{PERCENT}")
     smallest = 10.0 ** -(digits + 2)
     if share < smallest:
-        return Number(f"under {smallest:.{digits}%}")
+        return Number(f"under {100.0 * smallest:.{digits}f}{PERCENT}")
     if share > 1.0 - smallest:
-        return Number(f"over {1.0 - smallest:.{digits}%}")
-    return Number(f"{share:.{digits}%}")
+        return Number(f"over {100.0 * (1.0 - smallest):.{digits}f}{PERCENT}")
+    return Number(f"{100.0 * share:.{digits}f}{PERCENT}")
 
 
 def decibans(db: float) -> Number:

@@ -196,8 +196,9 @@ DECIBAN_SCALE = [
         "a pair of scales."
     ),
     paragraph(
-        "0 dB is an even chance; 3 dB is two to one (67%), 10 dB ten to one (91%), 20 dB a hundred to one (99%), and "
-        "30 dB a thousand to one (99.9%)."
+        "0 dB is an even chance; 3 dB is two to one (67\N{NO-BREAK SPACE}%), 10 dB ten to one "
+        "(91\N{NO-BREAK SPACE}%), 20 dB a hundred to one (99\N{NO-BREAK SPACE}%), and 30 dB a thousand to one "
+        "(99.9\N{NO-BREAK SPACE}%)."
     ),
     paragraph(
         "A minus sign is evidence for the other class, of the same strength. About 1 dB is the smallest difference "

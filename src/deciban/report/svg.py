@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from deciban._typing import Array, Floats
-from deciban.report.markup import Markup, cut, tag
+from deciban.report.markup import PERCENT, Markup, cut, tag
 
 N_COLOURS = 6  # classes with their own colour and mark
 CHART_WIDTH, CHART_HEIGHT = 340, 280  # of a chart
@@ -137,7 +137,7 @@ class Plane:
 def tick_label(value: float, share: bool) -> str:
     """A number next to an axis."""
     if share:
-        return f"{value:.0%}"
+        return f"{100.0 * value:.0f}{PERCENT}"
     return f"{value:,.0f}" if abs(value) >= 1000 and float(value).is_integer() else f"{value:.4g}".replace("-", "−")
 
 
@@ -191,7 +191,7 @@ def signed_bar(value: float) -> Markup:
 
 
 def cell_svg(*children: Markup) -> Markup:
-    """An SVG as wide as its cell. The cell beside it has the number."""
+    """An SVG as wide as its cell. The next cell has the number."""
     return tag("svg", *children, viewBox="0 0 100 10", preserveAspectRatio="none", class_="bar", aria_hidden="true")
 
 
@@ -236,7 +236,9 @@ def category_bars(shares: Floats, categories: Sequence[str], title: str, about: 
             drawn.append(path(f"M{left} {y:.1f}h{length:.1f}v{thick - 1:.1f}h-{length:.1f}z", f"c{c % N_COLOURS}"))
         drawn.append(text_element(left - 8, start + k * thick / 2 + 4, cut(name, 15), "end"))
         largest = float(shares[:, b].max())
-        drawn.append(text_element(left + room * largest / top + 5, start + k * thick / 2 + 4, f"{largest:.0%}"))
+        drawn.append(
+            text_element(left + room * largest / top + 5, start + k * thick / 2 + 4, f"{100.0 * largest:.0f}{PERCENT}")
+        )
     drawn.append(path(f"M{left} 0V{len(categories) * (k * thick + gap) - gap + 4:.1f}", "axis"))
     return svg(width, len(categories) * (k * thick + gap) - gap + 4, title, about, *drawn)
 

@@ -72,7 +72,7 @@ def replace(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -
         raise FileNotFoundError(f"cannot write {place.name!r}: there is no folder {str(place.parent)!r}")
     if place.is_dir():
         raise IsADirectoryError(f"cannot write {str(place)!r}: it is a directory")
-    if place.exists() and not place.is_file():  # a device, say
+    if place.exists() and not place.is_file():  # such as a device
         raise OSError(f"cannot write {str(place)!r}: it is not a regular file")
     with write_errors(place), locked_against_others(place):
         temporary = temporary_path(place)

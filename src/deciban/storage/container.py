@@ -23,7 +23,7 @@ NUMPY_TYPES = {"BOOL": "|b1", "I8": "|i1", "U8": "|u1"} | {
     f"{kind}{8 * size}": f"<{kind.lower()}{size}" for kind in "FIU" for size in (2, 4, 8)
 }
 TYPE_NAMES = {np.dtype(code): name for name, code in NUMPY_TYPES.items()}
-METADATA_KEY = "__metadata__"  # the format's key for strings beside the arrays
+METADATA_KEY = "__metadata__"  # the format's key for strings stored with the arrays
 ALIGNMENT = 8  # bytes: every array begins at a multiple of its item size
 
 

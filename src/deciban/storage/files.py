@@ -1,6 +1,6 @@
 """Model files: statistics, schema and choices in safetensors format. Reading one runs no code.
 
-The tensors are the sums, packed if that makes them smaller; a JSON document beside them describes them. A checksum
+The tensors are the sums, packed if that makes them smaller; a JSON document describes them. A checksum
 covers both. Everything read is validated as well, since anyone can compute a checksum.
 """
 

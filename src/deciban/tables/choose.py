@@ -44,7 +44,8 @@ def choose(
 ) -> TableModel:
     """The model of these rows (code −1: no label), with every choice made and every row learned.
 
-    Rows without a label help to choose bins and scales; `hidden_weight` is the weight of one beside a labelled row.
+    Rows without a label help to choose bins and scales; `hidden_weight` is the weight of one relative to a labelled
+    row.
     """
     check_text_columns(reader.texts)
     sampled = sample(frame.size)

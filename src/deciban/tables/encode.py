@@ -130,7 +130,7 @@ class Known:
 
     @property
     def gap(self) -> bool:
-        """Whether a missing value has a coordinate, beside those of some categories."""
+        """Whether a missing value has a coordinate, in addition to those of some categories."""
         return self.missing > 0 and bool(self.indicator_levels)
 
     def codes(self, column: Column) -> Codes:

@@ -27,7 +27,7 @@ def token(
     ] = "read",
     store: Annotated[
         str | None,
-        typer.Option(help="Store of the server: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
+        typer.Option(help="Store for examples: an SQLite file (deciban.sqlite), or postgresql://…", metavar="URL"),
     ] = None,
     config: Annotated[
         str | None, typer.Option("--config", "-c", help="File of settings (TOML).", metavar="FILE")

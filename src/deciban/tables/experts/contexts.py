@@ -1,7 +1,7 @@
 """The expert of contexts: k-dependence Bayes, each column given the class and a few other columns (S21).
 
 Columns are ordered by their mutual information with the class, and the parents of each are the earlier ones that it
-depends on most. What is learned are counts of a value beside its parents' values, by class; counts with fewer parents
+depends on most. What is learned are counts of a value with its parents' values, by class; counts with fewer parents
 are sums of these.
 
     p_t(v) = (C_t(v) + s p_{t−1}(v)) / (C_t + s),   t parents deep
