@@ -15,14 +15,16 @@ from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame, read_frame
 from deciban.reading.table import TableColumns, calendar
 from deciban.tables.encode import (
-    BIN_LIMITS,
+    MAX_BINS,
     MAX_COORDINATES,
     MAX_DEVIATIONS,
     MAX_INDICATORS,
+    MIN_BINS,
     MIN_INDICATOR_SHARE,
     N_SMALL_CODES,
     ROWS_PER_BIN,
     UNSEEN,
+    USUAL_BINS,
     Cuts,
     Known,
     choose_cuts,
@@ -73,23 +75,40 @@ def test_bins_hold_the_values_between_their_ends(values):
 
 def test_few_values_are_a_bin_each_and_many_share():
     rng = np.random.default_rng(0)
-    least, most = BIN_LIMITS
-    few = choose_cuts(Numbers(rng.integers(0, most, 500).astype(float)), "x")
+    few = choose_cuts(Numbers(rng.integers(0, USUAL_BINS, 500).astype(float)), "x")
     assert (few.low == few.high).all()
-    assert few.size == most + 1
-    many = choose_cuts(Numbers(rng.normal(size=3200)), "x")
-    assert len(many.low) == most
-    np.testing.assert_allclose(many.mass, 1 / most, atol=1 / 3200)
-    assert [len(choose_cuts(Numbers(rng.normal(size=n)), "x").low) for n in (3, 10, 40)] == [
+    assert few.size == USUAL_BINS + 1
+    assert [len(choose_cuts(Numbers(rng.normal(size=n)), "x").low) for n in (3, 10, 40, 1000, 3600, 90_000)] == [
         3,
-        least,
+        MIN_BINS,
         40 // ROWS_PER_BIN,
+        USUAL_BINS,
+        60,
+        MAX_BINS,
     ]
-    atom = rng.normal(size=3200)
-    atom[:800] = 0.0  # a quarter of the rows
-    heavy = choose_cuts(Numbers(atom), "x")
-    (at,) = np.flatnonzero((heavy.low == 0.0) & (heavy.high == 0.0))
-    assert heavy.mass[at] == 0.25
+    many = choose_cuts(Numbers(rng.normal(size=3600)), "x")
+    np.testing.assert_allclose(many.mass, 1 / 60, atol=1 / 3600)
+
+
+def test_frequent_values_do_not_take_the_bins_of_the_others():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=3600)
+    values[:3312] = 0.0  # 92 % of the rows
+    cuts = choose_cuts(Numbers(values), "x")
+    (at,) = np.flatnonzero((cuts.low == 0.0) & (cuts.high == 0.0))
+    assert cuts.mass[at] == 0.92
+    others = np.delete(cuts.mass, at) * 3600
+    assert 58 <= len(others) <= 60
+    assert others.max() <= 2 * 288 / 59
+    assert (np.sort(others)[2:] >= 4).all()  # the frequent value cuts one bin in two
+
+
+def test_many_frequent_values_between_others_leave_codes_that_fit_in_a_byte():
+    # Every tenth of 1,900 values is frequent, so that each of them also ends a bin of its neighbours.
+    values = np.repeat(np.arange(1900.0), np.where(np.arange(1900) % 10 == 0, 200, 2))
+    cuts = choose_cuts(Numbers(values), "x")
+    assert cuts.size < N_SMALL_CODES
+    assert (cuts.codes(Numbers(values)) > 0).all()
 
 
 def test_bins_depend_on_ranks_alone():

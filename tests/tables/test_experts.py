@@ -544,7 +544,7 @@ def test_a_value_that_was_never_seen_is_no_evidence(name):
 def test_terms_of_rows_out_of_the_sums_use_the_structures_that_were_chosen_without_them(name):
     sample = later_sample(3, 60, 3, False)
     expert = EXPERTS[name](sample).learned(sample.rows, sample.y)
-    each, together = expert.terms(sample.rows, unlearned=True)
+    each, together = expert.terms(sample.rows, unlearned=sample.y)
     expected = expert.evidence_unlearned(sample.rows, sample.y)
     np.testing.assert_allclose(each.sum(axis=1) + together, expected, atol=1e-9)
 

@@ -17,6 +17,7 @@ from small_tables import random_frame, random_sample
 
 import deciban
 from deciban.bayes import DECIBANS
+from deciban.deferred import Deferred
 from deciban.errors import DecibanError, ForgetError, SchemaError
 from deciban.pool import Pool
 from deciban.reading.columns import Levels, Numbers
@@ -26,7 +27,8 @@ from deciban.reading.table import TableColumns
 from deciban.tables import choose as choosing
 from deciban.tables import density, views
 from deciban.tables import model as modelling
-from deciban.tables.choose import choose, grouped
+from deciban.tables import sample as sampling
+from deciban.tables.choose import choose
 from deciban.tables.encode import Cuts, choose_encoding
 from deciban.tables.experts.columns import BINNED, ColumnDistributions, centred
 from deciban.tables.experts.gaussians import Shape
@@ -270,7 +272,7 @@ def test_rows_without_a_label_show_where_values_lie():
 
 
 def test_sums_are_over_all_rows_where_structures_are_not(monkeypatch):
-    monkeypatch.setattr(choosing, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(sampling, "SAMPLE_ROWS", 100)
     frame, y = table(0, 250)
     model = chosen(frame, y)
     assert model.weight.tolist() == np.bincount(y).tolist()
@@ -313,11 +315,11 @@ def test_too_many_columns_of_text_are_refused(monkeypatch):
 
 def test_few_weights_stand_for_many():
     weight = np.random.default_rng(0).random(1000)
-    few = grouped(weight)
+    few = sampling.grouped(weight)
     assert len(np.unique(few)) <= 16
     np.testing.assert_allclose(few.sum(), weight.sum())
     assert np.abs(few - weight).max() < 0.2
-    assert (grouped(np.array([1.0, 2.0, 2.0])) == [1, 2, 2]).all()
+    assert (sampling.grouped(np.array([1.0, 2.0, 2.0])) == [1, 2, 2]).all()
 
 
 def test_a_class_of_one_row_is_learned_but_judges_nothing():
@@ -397,7 +399,7 @@ def test_values_are_shown_as_people_write_them():
 
 
 def test_without_importance_the_strongest_evidence_is_that_of_single_columns(model):
-    model = replace(model, record=replace(model.record, importance=None))  # as older files have it
+    model = replace(model, record=replace(model.record, later=Deferred.of(None)))  # as older files have it
     items = [(c, item, db) for c in range(3) for item, db in model.strongest(c, 3)]
     assert {c for c, _, _ in items} <= {0, 1, 2}
     table_, offsets = model.columns.centred_log_table(), model.encoding.offsets

@@ -171,16 +171,6 @@ cdef class Boosting:
                 memcpy(&mask[u, 0], node.mask, 32)
         return links[0], links[1], links[2], links[3], cuts, masks
 
-    def scores(self, const int64_t[::1] rows, double[:, ::1] out):
-        """out (rows, k): the sum of the values of all trees so far."""
-        cdef Py_ssize_t i
-        if out.shape[0] != rows.shape[0] or out.shape[1] != self.t.k:
-            raise ValueError(f"out must be ({rows.shape[0]}, {self.t.k})")
-        for i in range(rows.shape[0]):
-            if rows[i] < 0 or rows[i] >= self.t.n:
-                raise ValueError(f"there is no row {rows[i]}")
-            memcpy(&out[i, 0], self.r.S + rows[i] * self.t.k, self.t.k * sizeof(double))
-
     def trees(self, Py_ssize_t rounds):
         """The first `rounds` trees, one after the other: column, left, right, parent, cut, mask, start, values."""
         parts = self.parts[:rounds]

@@ -66,3 +66,19 @@ def terms(
     out: Floats,
     rest: Floats,
 ) -> None: ...
+def node_sums(
+    codes: Array,
+    levels: Codes,
+    ordered: Array,
+    column: Codes,
+    left: Codes,
+    right: Codes,
+    cut: Array,
+    mask: Array,
+    start: Codes,
+    values: Floats,
+    first: int,
+    last: int,
+    out: Floats,
+) -> None: ...
+def value_terms(leaf: Codes, column: Codes, parent: Codes, values: Floats, out: Floats, rest: Floats) -> None: ...

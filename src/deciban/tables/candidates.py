@@ -1,8 +1,8 @@
 """The experts of a model of a table: each kind in several settings, of which exact leave-one-out chooses one.
 
 Bins and scales do not use labels. Structures that do (trees, parents) are evaluated on rows they never saw. With few
-rows, other settings (strengths, shapes) replace the defaults only for a clear gain. Sums are taken over the whole sample,
-and settings are compared on some of its rows.
+rows, other settings (strengths, shapes) replace the defaults only for a clear gain. Sums are taken over the whole
+sample, and settings are compared on some of its rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def no_progress(step: int, loss: float) -> None:
 
 
 class Candidates:
-    """Experts in several settings, on a sample of rows. After `experts`, `tried` and `smoothings` tell what was tried."""
+    """Experts in several settings, on a sample of rows; `tried` and `smoothings` list what `experts` tried."""
 
     def __init__(self, sample: Sample) -> None:
         self.sample = sample
@@ -57,39 +57,41 @@ class Candidates:
 
         `watch` gets the number of kinds of experts tried so far, and the least log loss of the last.
         """
+        sample = self.sample
         first = self._columns()
-        if not self.sample.has_classes:
+        if not sample.has_classes:
             return (first,)
         tasks: list[Callable[[], list[Tried]]] = []
-        d, numbers = len(self.sample.encoding.columns), any(isinstance(c, Cuts) for c in self.sample.encoding.columns)
+        d, numbers = len(sample.encoding.columns), any(isinstance(c, Cuts) for c in sample.encoding.columns)
         sizes = sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}) if d else []
-        sizes = sizes[:1] if self.sample.too_few else sizes
+        sizes = sizes[:1] if sample.too_few else sizes
         tasks += [partial(self._forest, tries, forest.N_PILOT_TREES, pilot=True) for tries in sizes if len(sizes) > 1]
-        D = len(self.sample.encoding.owner)
-        if 0 < D <= MAX_COLUMNS_FOR_PAIRS and self.sample.k * D * D <= MAX_SCATTER_ENTRIES:
+        D = len(sample.encoding.owner)
+        if 0 < D <= MAX_COLUMNS_FOR_PAIRS and sample.k * D * D <= MAX_SCATTER_ENTRIES:
             tasks += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
         if 1 < d <= MAX_COLUMNS_FOR_PAIRS:
             tasks += [partial(self._contexts, size) for size in (CONTEXT_BINS if numbers else CONTEXT_BINS[-1:])]
-        tasks += [partial(self._words, place) for place in range(len(self.sample.encoding.texts))]
+        tasks += [partial(self._words, place) for place in range(len(sample.encoding.texts))]
         results = []
-        for result in in_threads(lambda i: tasks[i](), len(tasks), self.sample.workers):
+        for result in in_threads(lambda i: tasks[i](), len(tasks), sample.workers):
             results.append(result)
             watch(len(results), min(loss for tried in result for loss, _ in tried))
         piloted = len(sizes) if len(sizes) > 1 else 0
         tried_ways = [tried for tried_ways in results[piloted:] for tried in tried_ways]
         if sizes:
             pilots = [min(loss for loss, _ in tried) for tried, *_ in results[:piloted]] or [0.0]
-            trees = int(np.clip(forest.ROWS_TIMES_TREES / len(self.sample.y), *forest.TREE_LIMITS))
-            tried_ways += self._forest(sizes[int(np.argmin(pilots))], trees, self.sample.workers)
+            trees = int(np.clip(forest.ROWS_TIMES_TREES / len(sample.y), *forest.TREE_LIMITS))
+            tried_ways += self._forest(sizes[int(np.argmin(pilots))], trees, sample.workers)
         return (first, *map(self._recorded, tried_ways))
 
     def _best(self, tried: Tried) -> int:
         """Which of the settings of an expert to take: the least loss, or the default unless the gain is clear."""
+        sample = self.sample
         best = min(range(len(tried)), key=lambda i: tried[i][0])
         usual = [i for i, (_, expert) in enumerate(tried) if expert.is_default]
-        if len(self.sample.eval_index) >= MIN_ROWS_FOR_CLOSED_FORM or not usual:
+        if len(sample.eval_index) >= MIN_ROWS_FOR_CLOSED_FORM or not usual:
             return best
-        rows = len(self.sample.eval_index) if self.sample.eval_weight is None else float(self.sample.eval_weight.sum())
+        rows = len(sample.eval_index) if sample.eval_weight is None else float(sample.eval_weight.sum())
         return best if (tried[usual[0]][0] - tried[best][0]) * rows > MIN_GAIN_NATS else usual[0]
 
     def _recorded(self, tried: Tried) -> Expert:
@@ -101,29 +103,31 @@ class Candidates:
         return tried[best][1]
 
     def _columns(self) -> ColumnDistributions:
-        offsets = self.sample.encoding.offsets
-        empty = ColumnDistributions((), offsets, np.zeros((self.sample.k, int(offsets[-1]))))
-        counts = empty.learned(self.sample.rows, self.sample.y, self.sample.weight).counts
-        binned = self.sample.encoding.ordered
-        row_weight = 1.0 if self.sample.weight is None else float(self.sample.weight.sum() / max(1, (self.sample.weight > 0).sum()))
-        choose = not (self.sample.cramped or self.sample.too_few)
-        smoothings, losses, usual = choose_smoothings(counts, offsets, binned, self.sample.log_prior, row_weight, choose)
-        seen = self.sample.count > 0
-        prior_loss = -float(self.sample.count[seen] @ self.sample.log_prior[seen])
+        sample = self.sample
+        offsets = sample.encoding.offsets
+        empty = ColumnDistributions((), offsets, np.zeros((sample.k, int(offsets[-1]))))
+        counts = empty.learned(sample.rows, sample.y, sample.weight).counts
+        binned = sample.encoding.ordered
+        row_weight = 1.0 if sample.weight is None else float(sample.weight.sum() / max(1, (sample.weight > 0).sum()))
+        choose = not (sample.cramped or sample.too_few)
+        smoothings, losses, usual = choose_smoothings(counts, offsets, binned, sample.log_prior, row_weight, choose)
+        seen = sample.count > 0
+        prior_loss = -float(sample.count[seen] @ sample.log_prior[seen])
         self.smoothings = tuple(
-            (name, str(smoothing), (prior_loss - loss) / max(1.0, self.sample.count.sum()), default - loss)
-            for name, smoothing, loss, default in zip(self.sample.encoding.names, smoothings, losses, usual, strict=True)
+            (name, str(smoothing), (prior_loss - loss) / max(1.0, sample.count.sum()), default - loss)
+            for name, smoothing, loss, default in zip(sample.encoding.names, smoothings, losses, usual, strict=True)
         )
         return ColumnDistributions(smoothings, offsets, counts)
 
     def _gaussians(self, view: str) -> list[Tried]:
         """Each class whole, and cut in pieces if that is not much worse; in more pieces as long as the loss falls."""
-        X = getattr(self.sample.rows, view)
+        sample = self.sample
+        X = getattr(sample.rows, view)
         cramped = X.shape[1] > len(X) / 2
         leans: Sequence[float] = gaussians.LEANS[1:] if cramped else gaussians.LEANS
         diagonals: Sequence[float] = gaussians.DIAGONALS[1:] if cramped else gaussians.DIAGONALS
-        cut = gaussians.Pieces.whole(self.sample.k, X.shape[1])
-        if self.sample.too_few:
+        cut = gaussians.Pieces.whole(sample.k, X.shape[1])
+        if sample.too_few:
             usual = gaussians.DEFAULT_SHAPE
             return [self._shapes(view, cut, [usual.lean], [usual.diagonal], [usual.tails])]
         whole = self._shapes(view, cut, leans, diagonals)
@@ -132,7 +136,7 @@ class Candidates:
         pieces: Tried = []
         diagonals = sorted({best.shape.diagonal, 0.1})
         for most in PIECE_COUNTS:
-            before, cut = len(cut.owner), gaussians.cut_classes(X, self.sample.y, self.sample.k, most)
+            before, cut = len(cut.owner), gaussians.cut_classes(X, sample.y, sample.k, most)
             if len(cut.owner) == before:
                 break
             tried = self._shapes(view, cut, gaussians.LEANS[1:4], diagonals)
@@ -158,15 +162,16 @@ class Candidates:
         tails_tried: Sequence[float] = gaussians.TAILS,
     ) -> Tried:
         """Shapes over pieces, evaluated on rows left out."""
-        X = getattr(self.sample.rows, view)
+        sample = self.sample
+        X = getattr(sample.rows, view)
         D, parts = X.shape[1], len(cut.owner)
         some = int(np.clip(MAX_GRID_ENTRIES / D, *GRID_ROWS))
-        X_some, y, w = getattr(self.sample.eval_rows, view)[:some], self.sample.eval_y[:some], self._eval_weights(some)
+        X_some, y, w = getattr(sample.eval_rows, view)[:some], sample.eval_y[:some], self._eval_weights(some)
         row_weight = 1.0 if w is None else float(np.median(w))
-        moments = gaussians.Moments.of(X, cut.of(X, self.sample.y), self.sample.weight, parts)
+        moments = gaussians.Moments.of(X, cut.of(X, sample.y), sample.weight, parts)
         within = moments.centred()[1].sum(axis=0)
         # Coordinates have about unit variance: one pseudo-row of that, if too few rows show any spread.
-        target = (np.diagonal(within) + 1.0) / (max(0.0, float(self.sample.count.sum()) - parts) + 1.0)
+        target = (np.diagonal(within) + 1.0) / (max(0.0, float(sample.count.sum()) - parts) + 1.0)
         own = cut.of(X_some, y)
         tried: Tried = []
         for diagonal in sorted(diagonals, key=lambda g: g != gaussians.DEFAULT_SHAPE.diagonal):
@@ -177,34 +182,36 @@ class Candidates:
             axes = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight)
             for lean, (q, log_det, left) in zip(leans, axes.forms(leans), strict=True):
                 for tails in tails_tried:
-                    evidence = gaussians.by_class(gaussians.density(q, log_det, tails, D), left, cut.owner, self.sample.k)
+                    evidence = gaussians.by_class(gaussians.density(q, log_det, tails, D), left, cut.owner, sample.k)
                     shape = gaussians.Shape(lean, diagonal, tails)
-                    expert = gaussians.Gaussians(view, shape, cut, target, moments, self.sample.encoding.owner)
-                    tried.append((log_loss(centred(evidence, MAX_EVIDENCE_NATS), self.sample.log_prior, y, w), expert))
+                    expert = gaussians.Gaussians(view, shape, cut, target, moments, sample.encoding.owner)
+                    tried.append((log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y, w), expert))
         return tried
 
     def _eval_weights(self, some: int) -> Floats | None:
-        return None if self.sample.eval_weight is None else self.sample.eval_weight[:some]
+        sample = self.sample
+        return None if sample.eval_weight is None else sample.eval_weight[:some]
 
     def _contexts(self, bins: int) -> list[Tried]:
-        maps, levels = coarse_codes(self.sample.encoding, bins)
-        trees = contexts.ContextTrees.chosen(self.sample.rows, self.sample.y, self.sample.k, maps, levels, self.sample.weight)
-        trees = trees.learned(self.sample.rows, self.sample.y, self.sample.weight)
-        deepest = min(contexts.MAX_PARENTS if self.sample.k <= MAX_CLASSES_FOR_DEEP_CONTEXTS else 1, len(levels) - 1)
-        depths = np.arange(1, 2 if self.sample.too_few else deepest + 1, dtype=np.int32)
-        strengths = np.array([contexts.DEFAULT_STRENGTH] if self.sample.too_few else contexts.STRENGTHS)
+        sample = self.sample
+        maps, levels = coarse_codes(sample.encoding, bins)
+        trees = contexts.ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
+        trees = trees.learned(sample.rows, sample.y, sample.weight)
+        deepest = min(contexts.MAX_PARENTS if sample.k <= MAX_CLASSES_FOR_DEEP_CONTEXTS else 1, len(levels) - 1)
+        depths = np.arange(1, 2 if sample.too_few else deepest + 1, dtype=np.int32)
+        strengths = np.array([contexts.DEFAULT_STRENGTH] if sample.too_few else contexts.STRENGTHS)
         some = GRID_ROWS[1]
-        y, w = self.sample.eval_y[:some], self._eval_weights(some)
-        evidence = trees.evidence_grid_without(self.sample.eval_rows.take(slice(some)), y, w, depths, strengths)
+        y, w = sample.eval_y[:some], self._eval_weights(some)
+        evidence = trees.evidence_grid_without(sample.eval_rows.take(slice(some)), y, w, depths, strengths)
         tried: Tried = []
         for a, depth in enumerate(depths):
             for b, strength in enumerate(strengths):
-                loss = log_loss(centred(evidence[:, a, b], MAX_EVIDENCE_NATS), self.sample.log_prior, y, w)
+                loss = log_loss(centred(evidence[:, a, b], MAX_EVIDENCE_NATS), sample.log_prior, y, w)
                 tried.append((loss, replace(trees, depth=int(depth), strength=float(strength))))
         best = self._best(tried)
         loss, chosen = tried[best]
         assert isinstance(chosen, contexts.ContextTrees)
-        tried[best] = loss, chosen.trimmed().learned(self.sample.rows, self.sample.y, self.sample.weight)
+        tried[best] = loss, chosen.trimmed().learned(sample.rows, sample.y, sample.weight)
         return [tried]
 
     def _forest(self, tries: int, trees: int, workers: int = 1, pilot: bool = False) -> list[Tried]:
@@ -238,10 +245,15 @@ class Candidates:
         return [tried]
 
     def _words(self, place: int) -> list[Tried]:
-        column = self.sample.encoding.texts[place]
-        expert = Words.chosen(column, place, self.sample.rows, self.sample.y, self.sample.k, self.sample.weight, self.sample.eval_index)
-        evidence = expert.evidence_without(self.sample.eval_rows, self.sample.eval_y, self.sample.eval_weight)
+        sample = self.sample
+        column = sample.encoding.texts[place]
+        expert = Words.chosen(column, place, sample.rows, sample.y, sample.k, sample.weight, sample.eval_index)
+        evidence = expert.evidence_without(sample.eval_rows, sample.eval_y, sample.eval_weight)
         return [
-            [(log_loss(centred(evidence, MAX_EVIDENCE_NATS), self.sample.log_prior, self.sample.eval_y, self.sample.eval_weight), expert)]
+            [
+                (
+                    log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, sample.eval_y, sample.eval_weight),
+                    expert,
+                )
+            ]
         ]
-

@@ -67,7 +67,8 @@ def choose(
         chosen = Sample(encoding, rows, labels, len(classes), w, n_jobs)
         tried = Candidates(chosen)
         experts = tried.experts(watch)
-    model = TableModel(classes, chosen.count, reader, encoding, experts, unweighted(experts, chosen), class_prior, closed)
+    pool = unweighted(experts, chosen)
+    model = TableModel(classes, chosen.count, reader, encoding, experts, pool, class_prior, closed)
     if not is_whole:
         with own_threads():  # experts that are not used need not learn all rows
             model, tried = in_use(with_weights(model, chosen, tried, boost=False), tried)

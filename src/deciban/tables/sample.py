@@ -42,7 +42,7 @@ class Sample:
         self.weight = None if weight is None else np.ascontiguousarray(weight[order])
         self.count = np.bincount(y, weight, minlength=k).astype(float)
         self.log_prior = log_class_prior("empirical", self.count)
-        amount = np.ones(len(y)) if weight is None else self.weight
+        amount = np.ones(len(y)) if self.weight is None else self.weight
         self.usable = np.flatnonzero((amount > 0) & (self.count[self.y] > amount * (1.0 + 1e-9)))
         entries = (len(encoding.columns) + EXPECTED_EXPERTS) * k
         by_classes = np.clip(EVAL_ROWS_TIMES_CLASSES / max(1, k), MIN_EVAL_ROWS, MAX_EVAL_ROWS)

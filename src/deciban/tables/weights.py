@@ -1,9 +1,9 @@
-"""The weights of a model's experts, fitted on rows left out of the sums, and boosted trees on what they leave unexplained.
+"""The weights of experts, fitted on rows left out of the sums, and boosted trees on what the experts leave unexplained.
 
-What weights are worth is evaluated on rows that had no part in them: see pool.py. So is what boosted trees add: for each
-fold, the fold is taken out of the sums first. Left-one-out scores of other rows would hold the fold's labels, and trees
-that fit what these scores leave unexplained would take the labels back out: of rows in the fold they would predict the
-opposite.
+What weights are worth is evaluated on rows that had no part in them: see pool.py. So is what boosted trees add: for
+each fold, the fold is taken out of the sums first. Otherwise the left-one-out scores of the other rows would hold the
+fold's labels. Trees that fit what these scores leave unexplained would take those labels back out, and so predict the
+opposite for rows of the fold.
 """
 
 from __future__ import annotations
@@ -219,10 +219,10 @@ def boosted_trees(model: TableModel, pool: Pool, sample: Sample) -> BoostedTrees
 
     Large tables are tried on some of their rows first.
     """
-    if len(sample.usable) > 2 * PILOT_ROWS:
-        if boosted_trees_of_rows(model, pool, sample, sample.usable[:PILOT_ROWS]) is None:
-            return None
-    return boosted_trees_of_rows(model, pool, sample, sample.usable)
+    pilot, rows = sample.usable[:PILOT_ROWS], sample.usable
+    if len(rows) > 2 * PILOT_ROWS and boosted_trees_of_rows(model, pool, sample, pilot) is None:
+        return None
+    return boosted_trees_of_rows(model, pool, sample, rows)
 
 
 def boosted_trees_of_rows(model: TableModel, pool: Pool, sample: Sample, some: Array) -> BoostedTrees | None:

@@ -2,12 +2,12 @@
 
     evidence(x, y) = 1/J Σ_j Σ_t v_jt(node of x in tree t of ensemble j, y)
 
-There are J ensembles, one for each fold of the rows. An ensemble never uses the labels of its fold: not to grow, and not
-in the scores that it starts from, since the fold is removed from the sums of all other experts first. So its fold shows
-when to stop, and a learned row is evaluated by the ensemble of its fold, as a new row would be.
+There are J ensembles, one for each fold of the rows. An ensemble never uses the labels of its fold: not to grow, and
+not in the scores that it starts from, since the fold is removed from the sums of all other experts first. So its fold
+shows when to stop, and a learned row is evaluated by the ensemble of its fold, as a new row would be.
 
-Trees and values are choices, like the weights of the pool: learning and forgetting leave them as they are. The difference
-of a node's value from its parent's is evidence of the column that the parent splits on.
+Trees and values are choices, like the weights of the pool: learning and forgetting leave them as they are. The
+difference of a node's value from its parent's is evidence of the column that the parent splits on.
 """
 
 from __future__ import annotations
@@ -125,15 +125,15 @@ class BoostedTrees(Expert):
         return out / count, rest / count
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        folds = {"edges": self.folds.edges, "first": self.folds.first}
-        return {"rounds": self.rounds, "by_copy": self.by_copy}, {**self.trees._asdict(), "values": self.values, **folds}
+        arrays = {"values": self.values, "edges": self.folds.edges, "first": self.folds.first}
+        return {"rounds": self.rounds, "by_copy": self.by_copy}, {**self.trees._asdict(), **arrays}
 
     @classmethod
     def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> BoostedTrees:
         trees, rounds = Trees.unpack(arrays, len(encoding.columns)), int(settings["rounds"])
         edges, first = arrays.whole("edges", np.uint64, k, None), arrays.whole("first", np.int32, k)
         folds = Folds(edges, first)
-        if not (rounds > 0 and trees.count == rounds * folds.count and ((first >= 0) & (first < folds.count)).all()):
+        if not (rounds > 0 and trees.n_trees == rounds * folds.count and ((first >= 0) & (first < folds.count)).all()):
             raise FileError("its boosted trees are not as many for each fold")
         values = arrays.floats("values", (len(trees.column), k))
         return cls(trees, values, rounds, folds, bool(settings["by_copy"]), encoding.levels, encoding.ordered)
@@ -156,8 +156,8 @@ def grown(
 ) -> BoostedTrees | None:
     """Boosted trees on rows of classes y, or None if they do not help with rows that they never used.
 
-    scores (folds, n, k) are log joints by models that know nothing of a fold, and `fold` is that of each row. A row is left
-    out where its own class has no finite score.
+    scores (folds, n, k) are log joints by models that know nothing of a fold, and `fold` is that of each row. A row is
+    left out if its own class has no finite score.
     """
     levels, ordered, n = encoding.levels, encoding.ordered, len(y)
     codes, usable = np.ascontiguousarray(rows.small.T), np.isfinite(scores[:, np.arange(n), y])

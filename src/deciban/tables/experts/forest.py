@@ -80,18 +80,18 @@ class Trees(NamedTuple):
         return cls(column, left, right, parent, cut, mask, start)
 
     @property
-    def count(self) -> int:
+    def n_trees(self) -> int:
         return len(self.start) - 1
 
     def leaves(self, rows: EncodedRows, levels: Codes, ordered: Array) -> Codes:
         """Where each row ends in each tree, (n, trees): in a leaf, or at the first split on a value that was never
         seen."""
-        out = np.empty((len(rows), self.count), dtype=np.int32)
+        out = np.empty((len(rows), self.n_trees), dtype=np.int32)
         kernel.leaves(rows.small, levels, ordered, *self.walked, out)
         return out
 
     @property
-    def walked(self) -> tuple[Array, ...]:
+    def walked(self) -> tuple[Codes, Codes, Codes, Array, Array, Codes]:
         """The arrays that say where a row ends."""
         return self.column, self.left, self.right, self.cut, self.mask, self.start
 
@@ -167,7 +167,7 @@ class Forest(Expert):
 
     @property
     def settings(self) -> str:
-        return f"{self.trees.count} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
+        return f"{self.trees.n_trees} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
 
     def leaves(self, rows: EncodedRows) -> Codes:
         known = rows.remembered(self.trees)
@@ -249,7 +249,7 @@ class Forest(Expert):
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         t, n, k = self.trees, len(rows), self.counts.shape[1]
         out, rest = np.zeros((n, len(self.levels), k)), np.zeros((n, k))
-        member = members(rows.mark, t.count) if unlearned is not None else None
+        member = members(rows.mark, t.n_trees) if unlearned is not None else None
         how = (self.counts, self.prior(), self.strength, member)
         kernel.terms(self.leaves(rows), t.column, t.parent, *how, out, rest)
         return out, rest
@@ -273,4 +273,4 @@ class Forest(Expert):
         has_rows = prior > 0  # a class without rows has evidence 0
         safe = np.where(has_rows, np.maximum(prior, SMALLEST_DOUBLE), 1.0)
         values = np.where(has_rows, np.log(np.maximum(table, SMALLEST_DOUBLE)) - np.log(safe), 0.0)
-        return self.trees.term(values / self.trees.count, encoding, self.ordered, places)
+        return self.trees.term(values / self.trees.n_trees, encoding, self.ordered, places)

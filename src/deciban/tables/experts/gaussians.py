@@ -246,9 +246,10 @@ def forms_without(
 ) -> tuple[Floats, Floats, Floats]:
     """What `Axes.forms` returns for one shape, of rows of one weight and these parts.
 
-    With A_p = S_p + κΣ₀ and z = x − μ_own, leaving a row out takes rate·zzᵀ from A_p, and moves the mean of its own part.
-    By Sherman and Morrison all that is needed of a row are three products under A_p⁻¹: of x − μ_p with itself, of both, and
-    of z with itself. The second differs from the first by a linear function of x, and the third by another of the means.
+    With A_p = S_p + κΣ₀ and z = x − μ_own, leaving a row out takes rate·zzᵀ from A_p, and moves the mean of its own
+    part. By the Sherman–Morrison formula, three products under A_p⁻¹ are all that is needed of a row: x − μ_p with
+    itself, with z, and z with itself. The second differs from the first by a linear function of x, and the third from
+    the second by that and a function of the means.
     """
     mean, scatters = moments.centred()
     (P, D), n = mean.shape, len(X)

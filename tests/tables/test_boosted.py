@@ -1,0 +1,190 @@
+"""Boosted trees as an expert of a table's model: what they may see, how they are evaluated, kept and explained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import deciban
+from deciban.errors import FileError
+from deciban.pool import Folds
+from deciban.storage.arrays import CheckedArrays
+from deciban.tables import weights
+from deciban.tables.experts import boosted
+from deciban.tables.experts.boosted import BoostedTrees
+from deciban.tables.views import expert_terms
+
+
+def rated(n, seed=0, noise=0.0):
+    """Ratings by a rule of points and limits, as in tables of decisions: hard for each expert, and not noisy."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 4, (n, 7))
+    points = X[:, 0] * X[:, 1] + 2 * X[:, 2] + X[:, 3] * (X[:, 4] > 1) - (X[:, 5] == 0) * X[:, 6]
+    level = np.digitize(points, [3, 7, 11])
+    level = np.where(rng.random(n) < noise, rng.integers(0, 4, n), level)
+    frame = pd.DataFrame({f"x{j}": np.array(["none", "low", "mid", "high"])[X[:, j]] for j in range(7)})
+    return frame, np.array(["bad", "fair", "good", "best"])[level]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    frame, y = rated(1600, noise=0.05)
+    return deciban.Classifier(n_jobs=1).fit(frame, y), frame, y
+
+
+def boosted_of(model) -> BoostedTrees:
+    (own,) = [expert for expert in model.model_.experts if isinstance(expert, BoostedTrees)]
+    return own
+
+
+def encoded(model, frame, y):
+    table = model.model_
+    codes = np.searchsorted(model.classes_, y).astype(np.int32)
+    return table.encoding.rows(table.read(frame), True), codes
+
+
+def test_they_find_what_the_other_experts_leave_unexplained(fitted):
+    model, _, _ = fitted
+    new, truth = rated(2000, seed=1, noise=0.05)
+    table = model.model_
+    rows = table.encoding.rows(table.read(new))
+    scores = table.pooled(rows, table.log_prior)
+    without = scores - np.clip(boosted_of(model).evidence(rows), -50, 50)
+    codes = np.searchsorted(model.classes_, truth)
+
+    def loss(s):
+        return float((np.logaddexp.reduce(s, axis=1) - s[np.arange(len(codes)), codes]).mean())
+
+    assert loss(scores) < loss(without) - 0.01
+    assert any(boosted_of(model).settings in row for row in model.summary().candidates.rows)
+
+
+def test_they_stop_where_nothing_is_to_be_found():
+    frame, _ = rated(1600)
+    coin = np.random.default_rng(2).choice(["heads", "tails"], 1600)
+    assert not any(isinstance(e, BoostedTrees) for e in deciban.Classifier().fit(frame, coin).model_.experts)
+
+
+def test_evidence_is_the_mean_of_the_ensembles_and_that_of_the_own_one_for_learned_rows(fitted):
+    model, frame, y = fitted
+    own, (rows, codes) = boosted_of(model), encoded(model, frame, y)
+    leaves = own.trees.leaves(rows, own.levels, own.ordered)
+    by_ensemble = own.values[leaves].reshape(len(y), own.folds.count, own.rounds, -1).sum(axis=2)
+    np.testing.assert_allclose(own.evidence(rows), by_ensemble.mean(axis=1), atol=1e-12)
+    fold = own.folds.which(rows.mark, codes)
+    assert np.bincount(fold).min() > 400
+    expected = by_ensemble[np.arange(len(y)), fold]
+    np.testing.assert_allclose(own.evidence_without(rows, codes), expected, atol=1e-12)
+    np.testing.assert_allclose(own.evidence_unlearned(rows, codes), expected, atol=1e-12)
+    each, rest = own.terms(rows.take(slice(50)))
+    np.testing.assert_allclose(each.sum(axis=1) + rest, own.evidence(rows)[:50], atol=1e-12)
+    each, rest = own.terms(rows.take(slice(50)), codes[:50])
+    np.testing.assert_allclose(each.sum(axis=1) + rest, expected[:50], atol=1e-12)
+
+
+def test_scores_without_a_fold_do_not_hold_its_labels():
+    """Trees grow on these scores: if they held labels of the fold, its loss would not show when to stop."""
+    frame, y = rated(1200, noise=0.2)
+    model = deciban.Classifier(n_jobs=1).fit(frame, y).model_
+    plain = replace(model, experts=tuple(e for e in model.experts if not isinstance(e, BoostedTrees)))
+    k = len(plain.experts)
+    pool = model.pool.narrowed(np.append(np.arange(k), np.arange(len(model.experts), len(model.pool.weights))))
+    rows, codes = encoded(deciban.Classifier(n_jobs=1).fit(frame, y), frame, y)
+    out = Folds.of(rows.mark, codes, 4, 3).which(rows.mark, codes) == 1
+    other = np.where(out, (codes + 1) % 4, codes).astype(np.int32)
+    scores = []
+    for labels in (codes, other):
+        learned = plain.zero().sums_of(model.read(frame), labels)
+        scores.append(weights.scores_without(learned, pool, rows, labels, None, out, 1))
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-9)
+    literal = replace(plain.zero().sums_of(model.read(frame[~out]), codes[~out]), pool=pool)
+    new = literal.encoding.rows(model.read(frame[out]), True)
+    expected = literal.columns.weighted_evidence(new, literal.column_weights) + pool.offsets + literal.log_prior
+    for weight, expert in zip(pool.weights[1:], plain.experts[1:], strict=False):
+        own = {type(e): e for e in literal.experts}[type(expert)]
+        expected += weight * weights.centred(own.evidence_unlearned(new, codes[out]), 50.0)
+    np.testing.assert_allclose(scores[0][out], expected, atol=1e-9)
+
+
+def test_learning_forgetting_and_merging_leave_them_as_they_are(fitted):
+    model, _, _ = fitted
+    more, labels = rated(300, seed=3)
+    before = model.predict_proba(more)
+    half = model.empty().partial_fit(more, labels)
+    whole = model + half
+    np.testing.assert_array_equal(boosted_of(whole).values, boosted_of(model).values)
+    back = whole.forget(more, labels)
+    np.testing.assert_allclose(back.predict_proba(more), before, atol=1e-9)
+
+
+def test_a_class_that_comes_later_has_no_value(fitted):
+    model, frame, y = fitted
+    more = frame[:40]
+    later = model.empty() + model
+    later.partial_fit(more, np.full(40, "neither"))
+    own = boosted_of(later)
+    place = int(np.flatnonzero(later.classes_ == "neither")[0])
+    assert own.values.shape[1] == 5
+    assert not own.values[:, place].any()
+    np.testing.assert_allclose(later.predict_proba(frame[:5]).sum(axis=1), 1.0)
+
+
+def test_explanations_add_up(fitted):
+    model, frame, _ = fitted
+    table = model.model_
+    rows = table.encoding.rows(table.read(frame[:20]))
+    parts = sum(terms.sum(axis=1) for _, _, terms in expert_terms(table, rows))
+    np.testing.assert_allclose(parts + table.log_prior, table.pooled(rows, table.log_prior), atol=1e-9)
+    shown = model.explain(frame.iloc[3], by="expert")
+    assert any(name.startswith("boosted trees") for name, *_ in shown.items)
+
+
+def test_files_keep_them_and_damage_is_noticed(fitted, tmp_path):
+    model, frame, _ = fitted
+    model.save(tmp_path / "rated.deciban")
+    again = deciban.load(tmp_path / "rated.deciban")
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    assert again.model_.choices() == model.model_.choices()
+    settings, arrays = boosted_of(model).pack()
+    encoding, k = model.model_.encoding, 4
+
+    def unpacked(settings, arrays):
+        return BoostedTrees.unpack(settings, CheckedArrays(arrays, ""), encoding, k)
+
+    unpacked(settings, arrays)
+    for bad in ({"rounds": 0}, {"rounds": settings["rounds"] + 1}):
+        with pytest.raises(FileError):
+            unpacked(settings | bad, arrays)
+    for bad in (
+        {"values": arrays["values"][:-1]},
+        {"first": np.array([0, 7, 0, 0], np.int32)},
+        {"edges": arrays["edges"][:, :1]},
+        {"column": np.full_like(arrays["column"], 99)},
+    ):
+        with pytest.raises((FileError, ValueError)):
+            unpacked(settings, arrays | bad)
+
+
+def test_the_order_of_the_rows_does_not_matter(fitted):
+    model, frame, y = fitted
+    order = np.random.default_rng(4).permutation(len(y))
+    again = deciban.Classifier().fit(frame.iloc[order], y[order])
+    np.testing.assert_array_equal(boosted_of(again).trees.column, boosted_of(model).trees.column)
+    np.testing.assert_allclose(again.predict_proba(frame), model.predict_proba(frame), atol=1e-9)
+
+
+def test_with_few_rows_they_are_tried_by_the_folds_of_the_weights():
+    frame, y = rated(700)
+    model = deciban.Classifier().fit(frame, y)
+    own = boosted_of(model)
+    assert own.by_copy
+    assert model.leave_one_out(frame, y).log_loss == pytest.approx(model.summary().loss, abs=1e-9)
+
+
+def test_a_gain_by_chance_is_not_taken(monkeypatch):
+    frame, y = rated(700, noise=0.3)
+    monkeypatch.setattr(boosted, "MIN_GAIN_NATS", np.inf)
+    assert not any(isinstance(e, BoostedTrees) for e in deciban.Classifier().fit(frame, y).model_.experts)
