@@ -34,6 +34,7 @@ MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and if weights are only fitted for compar
 MIN_PROBABILITY = 1e-3  # classes below this probability are left out of a row's Hessian
 MAX_LOSS_SHARE = 0.98  # something was learned if the loss is at most this share of that of the class shares
 MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and evaluating on the same rows
+NEGLIGIBLE_WEIGHT = 1e-9
 N_FOLDS = 5
 AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are evaluated on the same rows
 MIN_NATS_PER_DECADE = 2.0  # that ten times less doubt must gain
@@ -487,6 +488,7 @@ def closed_fit(
         else:
             ridge, default = weight_prior.ridge * doubt.times, weight_prior.weights * doubt.share
             before, loss = rows.fit(ridge, default, before, 1e-8, weight_prior.offset_ridge)
+            before.weights[before.weights < NEGLIGIBLE_WEIGHT] = 0.0  # held at 0 by a large ridge
             at, inverse, freedom = rows.curvature(before, ridge, weight_prior.offset_ridge)
             optimism = freedom / rows.total
             candidate = (

@@ -121,7 +121,7 @@ def test_learning_forgetting_and_merging_leave_them_as_they_are(fitted):
 
 
 def test_a_class_that_comes_later_has_no_value(fitted):
-    model, frame, y = fitted
+    model, frame, _ = fitted
     more = frame[:40]
     later = model.empty() + model
     later.partial_fit(more, np.full(40, "neither"))

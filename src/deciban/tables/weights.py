@@ -60,7 +60,6 @@ MAX_COLUMNS_WITH_OWN_WEIGHT = 100
 MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert is dropped unless it gains this:
 MIN_GAIN_OF_EXPERT = 2.0  # nats in all
 FIXED = 1e15  # pseudo-rows that hold a weight at 0
-NEGLIGIBLE_WEIGHT = 1e-9
 MIN_ROWS_TO_BOOST = 250
 PILOT_ROWS = 4000  # with more than twice as many rows, boosted trees are tried on so many first
 
@@ -80,7 +79,6 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
         if len(y) >= MIN_ROWS_TO_DROP_EXPERTS:
             usual = without_idle_experts(vectors, y, log_prior, w, usual, m)
         chosen, _ = closed_fit(vectors, y, log_prior, w, int(mark.max()), usual, (Doubt(1.0, 1.0),), 1.0)
-        chosen.pool.weights[chosen.pool.weights < NEGLIGIBLE_WEIGHT] = 0.0
         extra = boosted_trees(model, chosen.pool.spread(places, m + d), sample) if boost else None
     else:
         mark = distinct_marks(mark, y)
