@@ -8,7 +8,7 @@ importance what the model loses without it. Two columns that say the same share 
 
 For each table: Spearman's rank correlation of the two, whether both name the same column first, and the columns whose
 ranks differ most, each with the column that it is most associated with (Cramér's V of the model's bins). `seconds` is
-what importance takes while fitting, compared with the whole fit (processor time).
+what the importance that a model stores takes, compared with the fit (processor time).
 
     python benchmarks/importance.py [TABLE ...]
 
@@ -30,7 +30,6 @@ from scipy.stats import spearmanr
 from sklearn.metrics import log_loss
 
 import deciban
-from deciban.tables import choose
 
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 TABLES = ("adult", "credit_approval", "heart_cleveland", "mushroom", "page_blocks")
@@ -75,22 +74,13 @@ def compare(name: str) -> None:
     X, y = read(name)
     order = np.random.default_rng(1).permutation(len(y))
     fit, rest = order[::2], order[1::2]
-    seconds, compute = [0.0], choose.Chooser._importance
-
-    def timed(self, model):
-        start = time.process_time()
-        found = compute(self, model)
-        seconds[0] = time.process_time() - start
-        return found
-
-    choose.Chooser._importance = timed
     start = time.process_time()
     model = deciban.Classifier().fit(X.iloc[fit], y[fit])
-    whole = time.process_time() - start
-    choose.Chooser._importance = compute
+    whole, start = time.process_time() - start, time.process_time()
+    stored = {item.name: item.size for item in model.importance().items}  # computed now, when it is first asked for
+    seconds = time.process_time() - start
     known = rest[np.isin(y[rest], model.classes_)][:MAX_ROWS_SHUFFLED]
     ours = {item.name: item.size for item in model.importance(X.iloc[known], y[known]).items}
-    stored = {item.name: item.size for item in model.importance().items}
     theirs = permutation_importance(model, X.iloc[known], y[known])
     names = [column for column in X.columns if column in ours]
     mine, other = np.array([ours[n] for n in names]), np.array([theirs[n] for n in names])
@@ -98,7 +88,7 @@ def compare(name: str) -> None:
     print(f"  rank correlation {spearmanr(mine, other)[0]:.2f} (as stored by fit, with that on new rows: ", end="")
     print(f"{spearmanr([stored.get(n, 0.0) for n in names], mine)[0]:.2f})")
     print(f"  first: {names[int(mine.argmax())]} by importance, {names[int(other.argmax())]} by permutation")
-    print(f"  seconds: {seconds[0]:.3f} of {whole:.2f} ({seconds[0] / whole:.1%})")
+    print(f"  seconds: {seconds:.3f}, a fit takes {whole:.2f} ({seconds / whole:.1%})")
     ranks = [np.argsort(np.argsort(-values)) + 1 for values in (mine, other)]
     codes = model.model_.encoding.rows(model.model_.read(X.iloc[known])).codes
     place = {column: j for j, column in enumerate(model.model_.encoding.names)}

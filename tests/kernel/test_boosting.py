@@ -1,4 +1,4 @@
-"""Boosted trees, against a plain definition: gradients, splits of the greatest gain first, Newton steps in the leaves."""
+"""Boosted trees against a plain definition: gradients, splits of the greatest gain first, Newton steps in leaves."""
 
 from __future__ import annotations
 

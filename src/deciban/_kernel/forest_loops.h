@@ -400,7 +400,7 @@ typedef struct {
     const uint64_t *mask;
 } Forest;
 
-/* The node in which a row ends: a leaf, or the split that asks for a value that was never seen, since nothing says which
+/* The node in which a row ends: a leaf, or the split that asks for a value that was never seen, since it is unknown which
    way it goes. Returns −1 − node at the first node whose column is not there or whose child is not after it in the tree. */
 INLINE int64_t end_of_row(const Forest *f, const uint8_t *restrict row, int64_t node, int64_t end) {
     int64_t j;

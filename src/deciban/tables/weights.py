@@ -105,15 +105,16 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
     record = Record(tuple(candidates), tried.smoothings, loss, accuracy, len(y), float(model.weight.sum()))
     model = replace(model, pool=pool, left_out=left_out, record=record)
     model = (model if extra is None else model.with_expert(extra)).without_idle_experts()
-    return replace(model, record=replace(record, later=Deferred(lambda: importance_at_fit(model, sample))))
+    return replace(model, record=replace(record, later=importance_later(model, sample)))
 
 
-def importance_at_fit(model: TableModel, sample: Sample) -> Importance | None:
+def importance_later(model: TableModel, sample: Sample) -> Deferred[Importance | None]:
     """The importance of columns on some of the evaluation rows, which are in the order of their marks."""
     items = len(model.encoding.columns) + len(model.encoding.texts) + 1
     some = spread_rows(len(sample.eval_y), max_rows(items, sample.k, MAX_ROWS_AT_FIT))
+    rows, y = sample.eval_rows.take(some), np.ascontiguousarray(sample.eval_y[some])
     weight = None if sample.eval_weight is None else np.ascontiguousarray(sample.eval_weight[some])
-    return importance(model, sample.eval_rows.take(some), np.ascontiguousarray(sample.eval_y[some]), weight, True)
+    return Deferred(lambda: importance(model, rows, y, weight, True))
 
 
 # ---------------------------------------------------------------------- weights
@@ -145,7 +146,7 @@ def without_idle_experts(
 ) -> WeightPrior:
     """The prior of the weights that holds at 0 those of experts without which the loss is about the same.
 
-    The experts say much the same, and each takes time in every answer: the one of the least weight is left out first.
+    The experts overlap, and each takes time in every answer. The one of the least weight is left out first.
     """
     rows = Vectors(evidence, y, log_prior, weight)
 

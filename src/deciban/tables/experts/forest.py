@@ -92,7 +92,7 @@ class Trees(NamedTuple):
 
     @property
     def walked(self) -> tuple[Codes, Codes, Codes, Array, Array, Codes]:
-        """The arrays that say where a row ends."""
+        """The arrays that determine where a row ends."""
         return self.column, self.left, self.right, self.cut, self.mask, self.start
 
     def term(self, values: Floats, encoding: Encoding, ordered: Array, places: Sequence[int]) -> SplitTrees:
