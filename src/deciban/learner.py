@@ -144,6 +144,10 @@ class Learner(ABC):
     def log_joints(self, rows: Any, n_jobs: int | None = None) -> Floats:
         """log p(x, y), (n, k); if evidence is pooled, up to a constant per row."""
 
+    def single(self, X: Any) -> Any:
+        """A single row, read in a quicker way than many; None if there is none for X."""
+        del X
+
     def scores(self, rows: Any, how: str, n_jobs: int | None = None) -> Array:
         """One of "log_joint", "posterior" and "log_posterior", (n, k); or "best", class codes (n,)."""
         scores = self.log_joints(rows, n_jobs)

@@ -119,13 +119,21 @@ class Scorer:
             raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
         return self.reader.score(as_read(X, self.reader.form, self.names, self.features), self.model)
 
+    def _scores(self, X: Any, how: str) -> Array:
+        rows = self.model.single(X)
+        if rows is None and self.reader.form == "any":
+            from deciban.reading.given import single_row  # not needed otherwise
+
+            X = single_row(X, self.names, self.features)
+        return np.asarray(self.model.scores(self._rows(X) if rows is None else rows, how, self.n_jobs))
+
     def predict_log_proba(self, X: Any) -> Floats:
         """log P(y | x), (n, k)."""
-        return self.model.scores(self._rows(X), "log_posterior", self.n_jobs)  # type: ignore[no-any-return]  # a Learner's
+        return self._scores(X, "log_posterior")
 
     def predict_proba(self, X: Any, *, as_frame: bool = False) -> Any:
         """P(y | x), (n, k), columns in the order of `classes_`; as a data frame on request, as the estimator's."""
-        proba = self.model.scores(self._rows(X), "posterior", self.n_jobs)
+        proba = self._scores(X, "posterior")
         if not as_frame:
             return proba
         from deciban.reading.native import by_class  # not needed otherwise
@@ -140,7 +148,7 @@ class Scorer:
             from deciban.corollaries.nearest import nearest
 
             return np.asarray(self.classes_[nearest(self.model, self._rows(X).data, self.medians, self.n_jobs)])
-        return np.asarray(self.classes_[self.model.scores(self._rows(X), "best", self.n_jobs)])
+        return np.asarray(self.classes_[self._scores(X, "best")])
 
     def answers(self, proba: Floats) -> Array:
         """The predictions for these class probabilities."""
@@ -182,8 +190,10 @@ class Scorer:
         if self.reader.form == "texts":
             X = [X] if isinstance(X, str | bytes) else X
         else:
-            from deciban.reading.given import single_row  # not needed to predict
+            from deciban.reading.given import single_row, single_values  # not needed to predict
 
+            if hasattr(X, "infer_objects") and self.model.single(X) is not None:
+                X = single_values(X, ())  # one row of a data frame: its values are read quicker than its columns
             X = single_row(X, self.names, self.features)
         rows = self._rows(X)
         target_code, against_code = (None if label is None else self._place(label) for label in (target, against))

@@ -43,7 +43,7 @@ from deciban.measure import Measure
 from deciban.priors import Alpha
 from deciban.readers.base import Reader
 from deciban.reading.frames import split_target
-from deciban.reading.given import Rows, single_row
+from deciban.reading.given import Rows, single_row, single_values
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
 from deciban.reading.native import by_class
 from deciban.results.evidence import Evidence, grouping
@@ -847,6 +847,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if self._texts:
             X = [X] if isinstance(X, str | bytes) else X
         else:
+            if (known := self._names()) and self.model_.single(X) is not None:
+                X = single_values(X, known)  # the values of a row are read quicker than columns
             X = single_row(X, self._names(), getattr(self, "n_features_in_", None))
             if isinstance(X, Mapping) and self._reader().form in ("matrix", "objects"):
                 from pyarrow import table  # a mapping as scikit-learn takes it, with its names

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from deciban._typing import Floats
+from deciban._typing import Array, Floats
 from deciban.errors import DataWarning, DecibanError, SchemaError, warn
 from deciban.estimators import validation
 from deciban.estimators.base import Estimator
@@ -20,7 +20,7 @@ from deciban.learner import AS_LABELLED, Hidden
 from deciban.readers.tables import TableReader
 from deciban.reading.columns import Levels
 from deciban.reading.frames import Frame, split_target
-from deciban.reading.given import Rows, take_values
+from deciban.reading.given import Rows, is_scalar, single_row, take_values
 from deciban.reading.kinds import Conventions, kinds_table
 from deciban.reading.labels import Labels, read_labels
 from deciban.reading.table import TableColumns
@@ -127,6 +127,25 @@ class Classifier(Estimator):
 
     def _validated(self, X: Any, *, reset: bool, least: int = 1) -> Frame:
         return validation.table(self, X, reset=reset, least=least)
+
+    def _scores(self, X: Any, how: str) -> Array:
+        """Scores of rows. A single row may be a mapping of names to values, a tuple of values or a Series."""
+        named = "feature_names_in_" in vars(self)
+        rows = self.model_.single(X) if "model_" in vars(self) and (named or isinstance(X, tuple)) else None
+        if rows is None:
+            return super()._scores(self._as_table(X), how)
+        self._check_classes()
+        return self.model_.scores(rows, how, self.n_jobs)
+
+    def _as_table(self, X: Any) -> Any:
+        """A single row as a table of one row; anything else unchanged."""
+        names = self._names()
+        if names and isinstance(X, tuple) and len(X) == len(names) and all(map(is_scalar, X)):
+            X = dict(zip(names, X, strict=True))
+        is_series = getattr(X, "ndim", 0) == 1 and hasattr(X, "infer_objects")
+        if is_series or isinstance(X, Mapping | tuple):
+            return single_row(X, names, getattr(self, "n_features_in_", None))
+        return X
 
     # ------------------------------------------------------------------ learning
 

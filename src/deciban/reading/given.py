@@ -128,6 +128,23 @@ def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any
     return X[None] if isinstance(X, np.ndarray) else [X]
 
 
+def single_values(X: Any, names: Sequence[str]) -> Mapping[str, Any] | None:
+    """The values of a single row by column: of a mapping, a tuple, a Series or a data frame of one row; otherwise None.
+
+    >>> single_values((41, "basic"), ["age", "plan"])
+    {'age': 41, 'plan': 'basic'}
+    """
+    if isinstance(X, Mapping):
+        return X
+    if isinstance(X, tuple):
+        return dict(zip(names, X, strict=True)) if len(X) == len(names) else None
+    if not hasattr(X, "infer_objects"):  # not of pandas
+        return None
+    row = X.iloc[0] if X.ndim == 2 and len(X) == 1 else X
+    values = dict(zip(row.index.tolist(), row.tolist(), strict=True)) if row.ndim == 1 else {}
+    return values if len(values) == len(row.index) else None
+
+
 def is_scalar(value: Any) -> bool:
     """Whether this is one value of a row, not a column or a row."""
     return isinstance(value, str | bytes | np.generic) or not (hasattr(value, "__len__") or hasattr(value, "__array__"))

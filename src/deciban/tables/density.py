@@ -73,7 +73,7 @@ class Density:
 
 def log_density(model: TableModel, frame: Frame) -> Floats:
     """log p(x), (n,): uniform within bins, with an exponential tail outside of them."""
-    rows = model.encoding.rows(frame)
+    rows = model.encoding.rows(frame, views=model.views)
     out = log_evidence(Density.of(model).log_prob(rows) + model.log_prior)
     for j, (name, coded) in enumerate(zip(model.encoding.names, model.encoding.columns, strict=True)):
         column = frame[name]

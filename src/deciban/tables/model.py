@@ -24,6 +24,7 @@ from deciban.measure import RESIDUE
 from deciban.pool import ByFold, LeftOut, Pool
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame
+from deciban.reading.given import single_values
 from deciban.reading.labels import Labels
 from deciban.reading.table import TableColumns
 from deciban.results.evidence import Evidence
@@ -101,7 +102,18 @@ class TableModel(Learner):
         pairs = zip(self.encoding.names, self.encoding.columns, strict=True)
         return self.reader.read(X, {name: coded.levels for name, coded in pairs if isinstance(coded, Known)})
 
+    def single(self, X: Any) -> EncodedRows | None:
+        """A single row of plain values as experts read it; None if X is something else, or must be read column by
+        column."""
+        values = single_values(X, [kind.name for kind in self.reader.kinds])
+        return None if values is None else self.encoding.row(values, self.views)
+
     # ------------------------------------------------------------------ prediction
+
+    @property
+    def views(self) -> frozenset[str]:
+        """The coordinates that the experts read."""
+        return frozenset(expert.coordinates for expert in self.experts) - {""}
 
     @property
     def columns(self) -> ColumnDistributions:
@@ -128,13 +140,17 @@ class TableModel(Learner):
         out += self.pool.offsets + log_prior
         return out
 
-    def log_joints(self, rows: Frame, n_jobs: int | None = None) -> Floats:
-        frame = rows
+    def log_joints(self, rows: Frame | EncodedRows, n_jobs: int | None = None) -> Floats:
+        if isinstance(rows, EncodedRows):
+            return self.pooled(rows, self.log_prior)
+        frame, views = rows, self.views
+        if frame.size <= MAX_ROWS_IN_ONE_THREAD:
+            return self.pooled(self.encoding.rows(frame, views=views), self.log_prior)
         out = np.empty((frame.size, len(self.classes)))
         self._prepare()
 
         def work(rows: slice) -> None:
-            out[rows] = self.pooled(self.encoding.rows(frame.take(rows)), self.log_prior)
+            out[rows] = self.pooled(self.encoding.rows(frame.take(rows), views=views), self.log_prior)
 
         over_rows(frame, n_jobs, work)
         return out
@@ -314,10 +330,10 @@ class TableModel(Learner):
 
     def sums_of(self, frame: Frame, y: Codes, weight: Floats | None = None, n_jobs: int | None = None) -> TableModel:
         """The sums of these rows alone; y are the model's class codes, and all categories are known."""
-        empty = self.zero()
+        empty, views = self.zero(), self.views
 
         def work(rows: slice) -> TableModel:
-            encoded = empty.encoding.rows(frame.take(rows))
+            encoded = empty.encoding.rows(frame.take(rows), views=views)
             w = None if weight is None else weight[rows]
             experts = tuple(expert.learned(encoded, y[rows], w) for expert in empty.experts)
             class_weights = np.bincount(y[rows], w, minlength=len(empty.classes)).astype(float)
@@ -369,7 +385,7 @@ class TableModel(Learner):
             raise ForgetError(
                 "cannot forget rows of class {value!r}: the model never learned that class", value=plain(unknown[0])
             )
-        codes = self.encoding.rows(rows).codes
+        codes = self.encoding.rows(rows, views=frozenset()).codes
         if (codes < 0).any():
             at, j = np.argwhere(codes < 0)[0]
             raise ForgetError(
@@ -423,7 +439,7 @@ class TableModel(Learner):
 
     def check_values(self, frame: Frame, y: Codes, weight: Floats | None) -> None:
         """Check that rows to be left out were learned: each value must have been counted in its class."""
-        codes = self.encoding.rows(frame).codes
+        codes = self.encoding.rows(frame, views=frozenset()).codes
         if not codes.size:
             return
         cells = self.encoding.offsets[:-1] + np.maximum(codes, 0)

@@ -30,7 +30,7 @@ from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
 
 def explain(model: TableModel, frame: Frame, target: int | None, against: int | None, by: str = "column") -> Evidence:
     """One row's evidence for a class over another: prior + Σ = the log-odds, column by column or expert by expert."""
-    rows = model.encoding.rows(frame)
+    rows = model.encoding.rows(frame, views=model.views)
     scores = model.pooled(rows, model.log_prior)[0]
     target, against = compared_classes(scores, model.classes, target, against)
     experts: dict[str, float] = {}

@@ -30,6 +30,11 @@ class Expert(ABC):
         return self.name
 
     @property
+    def coordinates(self) -> str:
+        """The coordinates that it reads: "real" or "scores"; empty if none."""
+        return ""
+
+    @property
     def is_default(self) -> bool:
         """Whether its settings are the defaults, which are kept unless others are clearly better."""
         return False

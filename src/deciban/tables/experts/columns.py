@@ -205,10 +205,13 @@ class ColumnDistributions(Expert):
 
     def weighted_evidence(self, rows: EncodedRows, weights: Floats) -> Floats:
         """Σ_j w_j F_j, the weighted sum of the columns' evidence, (n, k)."""
-        cell_weights = np.repeat(weights, np.diff(self.offsets))
+        used, table = self._cache.get("weighted", (None, None))
+        if not np.array_equal(used, weights):
+            table = self.centred_log_table() * np.repeat(weights, np.diff(self.offsets))[:, None]
+            self._cache["weighted"] = weights.copy(), table
         out = np.zeros((len(rows), len(self.counts)))
         zero = np.zeros((len(self.smoothings), len(self.counts)))
-        kernel.code_scores(rows.codes, self.offsets, self.centred_log_table() * cell_weights[:, None], zero, out)
+        kernel.code_scores(rows.codes, self.offsets, table, zero, out)
         return out
 
     def evidence(self, rows: EncodedRows) -> Floats:
@@ -345,14 +348,15 @@ class ColumnDistributions(Expert):
 def centred(evidence: Floats, max_nats: float) -> Floats:
     """Evidence less its mean over the classes, clipped to ±`max_nats`; an impossible class gets the lower limit."""
     if evidence.size and np.isfinite(evidence.min()):
-        out = evidence - evidence.mean(axis=1, keepdims=True)
+        out = evidence - np.add.reduce(evidence, axis=1, keepdims=True) / evidence.shape[1]
     else:
         is_finite = np.isfinite(evidence)
         middle = np.where(is_finite, evidence, 0.0).sum(axis=1, keepdims=True) / np.maximum(
             is_finite.sum(axis=1, keepdims=True), 1
         )
         out = evidence - middle
-    return np.asarray(np.clip(out, -max_nats, max_nats, out=out))
+    np.maximum(out, -max_nats, out=out)
+    return np.asarray(np.minimum(out, max_nats, out=out))
 
 
 def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:

@@ -339,6 +339,10 @@ class Gaussians(Expert):
         return len(self.pieces.first)
 
     @property
+    def coordinates(self) -> str:
+        return self.view
+
+    @property
     def kind(self) -> str:
         return "pieces" if len(self.pieces.owner) > self.k else self.view
 
