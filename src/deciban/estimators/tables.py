@@ -20,7 +20,7 @@ from deciban.learner import AS_LABELLED, Hidden
 from deciban.readers.tables import TableReader
 from deciban.reading.columns import Levels
 from deciban.reading.frames import Frame, split_target
-from deciban.reading.given import Rows, is_scalar, single_row, take_values
+from deciban.reading.given import Rows, single_row, take_values
 from deciban.reading.kinds import Conventions, kinds_table
 from deciban.reading.labels import Labels, read_labels
 from deciban.reading.table import TableColumns
@@ -139,12 +139,9 @@ class Classifier(Estimator):
 
     def _as_table(self, X: Any) -> Any:
         """A single row as a table of one row; anything else unchanged."""
-        names = self._names()
-        if names and isinstance(X, tuple) and len(X) == len(names) and all(map(is_scalar, X)):
-            X = dict(zip(names, X, strict=True))
         is_series = getattr(X, "ndim", 0) == 1 and hasattr(X, "infer_objects")
         if is_series or isinstance(X, Mapping | tuple):
-            return single_row(X, names, getattr(self, "n_features_in_", None))
+            return single_row(X, self._names(), getattr(self, "n_features_in_", None))
         return X
 
     # ------------------------------------------------------------------ learning

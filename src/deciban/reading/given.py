@@ -110,6 +110,8 @@ def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any
     >>> single_row((1.0, 2.0), None, 2)
     [(1.0, 2.0)]
     """
+    if isinstance(X, tuple) and names and len(X) == len(names) and all(map(is_scalar, X)):
+        return {name: [value] for name, value in zip(names, X, strict=True)}
     if isinstance(X, Mapping):
         return {name: [value] for name, value in X.items()} if X and all(map(is_scalar, X.values())) else X
     if isinstance(X, np.void) and X.dtype.names:
