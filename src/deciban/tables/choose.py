@@ -22,7 +22,7 @@ from deciban.schema import find
 from deciban.tables.candidates import Candidates, Watch, no_progress
 from deciban.tables.encode import choose_encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.model import TableModel
+from deciban.tables.model import Record, TableModel
 from deciban.tables.sample import Sample, sample
 from deciban.tables.weights import with_weights
 from deciban.threads import own_threads
@@ -136,4 +136,4 @@ def in_use(model: TableModel, tried: Candidates) -> tuple[TableModel, Candidates
     kept = copy.copy(tried)
     chosen = iter(model.record.candidates[1:])  # the first is the expert of columns, which always stays
     kept.tried = [c if one.weight else replace(c, chosen=False) for c, one in zip(tried.tried, chosen, strict=False)]
-    return replace(model, left_out=None), kept
+    return replace(model, left_out=None, record=Record()), kept

@@ -303,6 +303,35 @@ def choose_known(column: Levels) -> Known:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Strings:
+    """A column of text, in which strings may be repeated."""
+
+    distinct: list[str]
+    which: Array  # (n,) the string of each row
+
+    @classmethod
+    def of(cls, column: Column) -> Strings:
+        """A column as text; a missing value is ""."""
+        if not isinstance(column, Levels):  # every text is missing, so the column was not read as one of texts
+            texts = ["" if np.isnan(value) else as_name(value) for value in column.values.tolist()]
+            return cls(texts, np.arange(len(texts)))
+        distinct = [*map(str, column.levels), ""]
+        return cls(distinct, np.where(column.codes < 0, len(distinct) - 1, column.codes))
+
+    def take(self, rows: Array | slice) -> Strings:
+        return Strings(self.distinct, self.which[rows])
+
+    def all(self) -> list[str]:
+        """The string of each row."""
+        return [self.distinct[i] for i in self.which.tolist()]
+
+    def used(self) -> Strings:
+        """The same, of the distinct strings only those that a row has."""
+        used, which = np.unique(self.which, return_inverse=True)
+        return Strings([self.distinct[i] for i in used.tolist()], which)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class EncodedRows:
     """Rows as experts read them."""
 
@@ -311,7 +340,7 @@ class EncodedRows:
     real: Floats  # (n, D) coordinates
     scores: Floats  # (n, D) with normal scores in the place of numbers
     mark: Array  # (n,) uint64: a hash of the row that decides which trees may see it; empty if not needed
-    texts: tuple[list[str], ...] = ()  # the columns of text; a missing value is ""
+    texts: tuple[Strings, ...] = ()  # the columns of text
     found: dict[int, tuple[object, Array]] = field(default_factory=dict)  # see `remember`
 
     def remember(self, structure: object, places: Array) -> None:
@@ -333,13 +362,9 @@ class EncodedRows:
             real,
             real if self.scores is self.real else scores,
             self.mark[which] if len(self.mark) else self.mark,
-            tuple(take_texts(texts, which) for texts in self.texts),
+            tuple(texts.take(which) for texts in self.texts),
             {key: (structure, places[which]) for key, (structure, places) in self.found.items()},
         )
-
-
-def take_texts(texts: list[str], which: Array | slice) -> list[str]:
-    return texts[which] if isinstance(which, slice) else [texts[i] for i in which.tolist()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,7 +432,7 @@ class Encoding:
             for column, at, coded in zip(read, self.starts, self.columns, strict=True):
                 if isinstance(coded, Cuts):
                     coded.normal_scores(column, scores[:, at : at + 1])
-        texts = tuple(as_texts(by_name[name]) for name in self.texts)
+        texts = tuple(Strings.of(by_name[name]) for name in self.texts)
         mark = marks(codes, real, texts) if marked else np.zeros(0, dtype=np.uint64)
         return EncodedRows(codes, self.small(codes), real, scores, mark, texts)
 
@@ -460,23 +485,15 @@ class Encoding:
         return self.small_of(column, codes).astype(np.int32)
 
 
-def as_texts(column: Column) -> list[str]:
-    if not isinstance(column, Levels):  # every text is missing, so the column was not read as one of texts
-        return ["" if np.isnan(value) else as_name(value) for value in column.values.tolist()]
-    levels = [*map(str, column.levels), ""]
-    return [levels[code] for code in column.codes.tolist()]
-
-
-def marks(codes: Codes, real: Floats, texts: tuple[list[str], ...]) -> Array:
+def marks(codes: Codes, real: Floats, texts: tuple[Strings, ...]) -> Array:
     """A hash of each row, which depends on nothing else."""
     mark = np.zeros(len(codes), dtype=np.uint64)
     for table in (codes.astype(np.int64).view(np.uint64), (real + 0.0).view(np.uint64)):
         odd = mix_bits(np.arange(table.shape[1], dtype=np.uint64)) | np.uint64(1)
         mark = mix_bits(mark + mix_bits(table) @ odd) if table.shape[1] else mark
     for column in texts:
-        mark = mix_bits(
-            mark + np.array([crc32(text.encode("utf-8", "surrogatepass")) for text in column], dtype=np.uint64)
-        )
+        hashes = [crc32(text.encode("utf-8", "surrogatepass")) for text in column.distinct]
+        mark = mix_bits(mark + np.array(hashes, dtype=np.uint64)[column.which])
     return mark
 
 

@@ -8,8 +8,10 @@ leave-one-out are exact as long as the choices (bins, trees, pieces, weights) ar
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -39,6 +41,7 @@ from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
 BLOCK_ROWS = 16_384  # rows encoded at a time
+BLOCK_ROWS_OF_CODES = 65_536  # and learned in one thread without coordinates: each block makes sums to add up
 MAX_ROWS_IN_ONE_THREAD = 64  # too few rows for more threads, ours or those of BLAS
 WORK_PER_ENTRY = 30  # how much more work an entry is here than in a plain sum
 MAX_EVIDENCE_ENTRIES = 1 << 22  # held at a time, of rows left out
@@ -339,7 +342,8 @@ class TableModel(Learner):
             class_weights = np.bincount(y[rows], w, minlength=len(empty.classes)).astype(float)
             return replace(empty, weight=class_weights, experts=experts)
 
-        return sum_of_models(empty, over_rows(frame, n_jobs, work))
+        block_rows = BLOCK_ROWS_OF_CODES if n_jobs == 1 and not views else BLOCK_ROWS
+        return sum_of_models(empty, over_rows(frame, n_jobs, work, block_rows))
 
     def __add__(self, other: TableModel) -> TableModel:
         mine, theirs = self._aligned(other)
@@ -497,6 +501,11 @@ class TableModel(Learner):
 
     # ------------------------------------------------------------------ pickling
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Compressed: partitions of clusters send their sums, in which most numbers are small or zero."""
+        values = tuple(getattr(self, each.name) for each in fields(self))
+        return unpickled, (zlib.compress(pickle.dumps(values, pickle.HIGHEST_PROTOCOL), 1),)
+
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         from deciban.tables import files
 
@@ -509,6 +518,10 @@ class TableModel(Learner):
         return files.rebuild(document, tensors)
 
 
+def unpickled(values: bytes) -> TableModel:
+    return TableModel(*pickle.loads(zlib.decompress(values)))  # noqa: S301 - inside another pickle
+
+
 def sum_of_models(empty: TableModel, parts: list[TableModel]) -> TableModel:
     """The sum of models that made the same choices."""
     if not parts:
@@ -519,11 +532,13 @@ def sum_of_models(empty: TableModel, parts: list[TableModel]) -> TableModel:
     return replace(empty, weight=weight, experts=experts)
 
 
-def over_rows(frame: Frame, n_jobs: int | None, work: Callable[[slice], Result]) -> list[Result]:
+def over_rows(
+    frame: Frame, n_jobs: int | None, work: Callable[[slice], Result], block_rows: int = BLOCK_ROWS
+) -> list[Result]:
     """work(rows) for blocks of rows, in threads; results in order."""
     if frame.size <= MAX_ROWS_IN_ONE_THREAD:
         return [work(slice(0, frame.size))]
-    pieces = -(-frame.size // BLOCK_ROWS)
+    pieces = -(-frame.size // block_rows)
     edges = np.linspace(0, frame.size, pieces + 1).astype(int)
     workers = threads(n_jobs, frame.size * max(1, len(frame.columns)) * WORK_PER_ENTRY)
     with own_threads():

@@ -11,7 +11,7 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError, FileError
 from deciban.reading.labels import Labels
-from deciban.tables.encode import EncodedRows, Encoding
+from deciban.tables.encode import EncodedRows, Encoding, Strings
 from deciban.tables.experts.base import Expert
 from deciban.text import files
 from deciban.text.documents import Texts, batches
@@ -41,7 +41,7 @@ class Words(Expert):
         cls, column: str, place: int, rows: EncodedRows, y: Codes, k: int, weight: Floats | None, candidates: Array
     ) -> Words:
         """The expert chosen on these rows, which it has learned; reliabilities are fitted on the rows `candidates`."""
-        texts = rows.texts[place]
+        texts = rows.texts[place].all()
         (documents,) = batches(texts, True)
         empty = Graded.none(np.arange(k), choose_blocks(documents), {}, True, "uniform")
         eval_index = np.sort(candidates[:MAX_EVAL_TEXTS])
@@ -61,7 +61,8 @@ class Words(Expert):
         return f"{self.column}: {', '.join(self.graded.sums.blocks)}"
 
     def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Words:
-        batch = self.graded.batch(Texts(rows.texts[self.place]), Labels(np.arange(self.k), y), weight, 1)
+        texts, y, weight = counted(rows.texts[self.place], y, weight, self.k)
+        batch = self.graded.batch(Texts(texts), Labels(np.arange(self.k), y), weight, 1)
         return replace(self, graded=self.graded + batch)
 
     def plus(self, other: Words, sign: float = 1.0) -> Words:
@@ -85,10 +86,11 @@ class Words(Expert):
         return True  # subtracting texts that were never learned is an error already
 
     def evidence(self, rows: EncodedRows) -> Floats:
-        return self.graded.log_joints(Texts(rows.texts[self.place]), 1)
+        texts = rows.texts[self.place].used()
+        return np.asarray(self.graded.log_joints(Texts(texts.distinct), 1)[texts.which])
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
-        return self.graded.log_joint_without(Texts(rows.texts[self.place]), y, weight, 1, rows.mark)
+        return self.graded.log_joint_without(Texts(rows.texts[self.place].all()), y, weight, 1, rows.mark)
 
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y, np.zeros(len(rows)))
@@ -102,7 +104,7 @@ class Words(Expert):
         return np.zeros((*rows.codes.shape, self.k)), self.evidence(rows)
 
     def items(self, rows: EncodedRows, target: int, against: int, by: str) -> list[tuple[str, float]]:
-        items = self.graded.explain(Texts(rows.texts[self.place][:1]), target, against, by=by).items
+        items = self.graded.explain(Texts(rows.texts[self.place].take(slice(1)).all()), target, against, by=by).items
         return [(f"{self.column}: {name}", db) for name, _, db in items]
 
     def fits(self, weight: Floats) -> bool:
@@ -140,6 +142,17 @@ class Words(Expert):
             command_line="the expert of {expert} ({settings}) cannot be put into SQL or ONNX: train without that "
             "column, --schema {column}=skip, or score rows with `deciban predict`",
         )
+
+
+def counted(texts: Strings, y: Codes, weight: Floats | None, k: int) -> tuple[list[str], Codes, Floats | None]:
+    """The texts with their classes and weights. If texts are repeated, each is given once per class with the weight of
+    all its copies: names of few values take a fraction of the time."""
+    pairs, which = np.unique(texts.which * k + y, return_inverse=True)
+    if 2 * len(pairs) > len(y):
+        return texts.all(), y, weight
+    total = np.bincount(which, weight, minlength=len(pairs)).astype(float)
+    text, own = np.divmod(pairs, max(1, k))
+    return [texts.distinct[i] for i in text.tolist()], own.astype(y.dtype), total
 
 
 def read(texts: list[str]) -> Iterator[Documents]:
