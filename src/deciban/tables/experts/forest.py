@@ -26,7 +26,7 @@ from deciban.matrix import mix_bits
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import UNSEEN, EncodedRows, Encoding
-from deciban.tables.experts.base import Expert
+from deciban.tables.experts.base import Expert, pseudo_rows
 from deciban.tables.experts.columns import ROUNDING_ROWS
 from deciban.text.parallel import in_threads
 
@@ -122,7 +122,7 @@ class Forest(Expert):
     @property
     def settings(self) -> str:
         n_trees = len(self.trees.start) - 1
-        return f"{n_trees} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
+        return f"{n_trees} trees, the best of {self.tries} columns at a split, {pseudo_rows(self.strength)}"
 
     def leaves(self, rows: EncodedRows) -> Codes:
         """Where each row ends in each tree: in a leaf, or at the first split on a value that was never seen."""
