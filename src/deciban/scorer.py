@@ -178,12 +178,12 @@ class Scorer:
 
         One row may be given alone; `by` is "column", "word", "item" or "expert", as for estimators.
         """
+        from deciban.reading.given import single_row, single_text  # not needed to predict
+
         by = grouping(by, hasattr(self.model, "experts"))
         if self.reader.form == "texts":
-            X = [X] if isinstance(X, str | bytes) else X
+            X = single_text(X, (self.origin_ or {}).get("text"))
         else:
-            from deciban.reading.given import single_row  # not needed to predict
-
             X = single_row(X, self.names, self.features)
         rows = self._rows(X)
         target_code, against_code = (None if label is None else self._place(label) for label in (target, against))
@@ -192,7 +192,8 @@ class Scorer:
         )  # always spam
         out: list[Evidence] = self.model.explain_each(rows, target_code, against_code, by=by)
         if not out:
-            raise DecibanError("there is no row to explain")
+            what = "text" if self.reader.form == "texts" else "row"
+            raise DecibanError(f"there is no {what} to explain: X is empty")
         return out[0] if len(out) == 1 else out
 
     def top_evidence(self, n: int = 10) -> Table:
