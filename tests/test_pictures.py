@@ -317,7 +317,7 @@ def test_a_waterfall_with_what_rules_out():
     ax = pictures.waterfall(why)
     ends = [end for _, end in spread(ax)]
     assert ends == pytest.approx([1.0, 1.0 + 4.8, 5.8 + 4.0, 9.8]), "longer than what is finite, and so is the sum"
-    assert [text.get_text() for text in ax.texts] == ["+1.0", "∞", "+4.0", "∞, P = 1.0000"]
+    assert [text.get_text() for text in ax.texts] == ["+1.0", "+∞", "+4.0", "+∞, P = 1.0000"]
     both = Evidence("b", "a", 1.0, (("x", 1.0, np.inf), ("y", 2.0, -np.inf)), 0.5)
     assert spread(pictures.waterfall(both))[-1] == (0.0, 1.0), "0/0 is answered by the prior"
     none = Evidence("b", "a", 0.0, (), 0.5)

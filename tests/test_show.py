@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
 
 import numpy as np
@@ -21,7 +22,7 @@ from deciban import (
     TextEvidence,
 )
 from deciban.results.summary import candidates_table
-from deciban.show import Result, Table, label, one_line, signed_bars, visible
+from deciban.show import Result, Table, label, one_line, signed, signed_bars, value_text, visible
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
 y = ["spam", "spam", "<ham>", "<ham>"]
@@ -81,8 +82,18 @@ def test_columns_can_be_called_by_name(model):
 def test_what_does_not_fit_is_counted_not_dropped():
     rng = np.random.default_rng(0)
     wide = GaussianNB().fit(rng.normal(size=(40, 30)), np.arange(40) % 2).explain(rng.normal(size=(1, 30)))
-    lines = repr(wide).splitlines()
-    assert any(line.startswith("18 more") for line in lines)
+    sides = [re.match(r"(\d+) more for ([01]) +([+-][\d.]+)", line) for line in repr(wide).splitlines()]
+    sums = {side[2]: (int(side[1]), float(side[3])) for side in sides if side}
+    listed = 30 - sum(n for n, _ in sums.values())
+    sizes = np.abs([db for _, _, db in wide.items])
+    assert sizes[:listed].sum() >= 0.75 * sizes.sum() > sizes[: listed - 1].sum()
+    for side, sign in ((wide.target, 1), (wide.against, -1)):  # evidence against is as visible as evidence for
+        hidden = [db for _, _, db in wide.items[listed:] if db * sign > 0]
+        assert sums[str(side)] == (len(hidden), pytest.approx(sum(hidden), abs=0.005))
+    few = Evidence("b", "a", 0.0, (("x", 1.0, 3.0), ("y", 1.0, 0.2), ("z", 1.0, -0.1)), 0.6)
+    assert few.rest(few.items[1:]) == [("2 more", pytest.approx(0.1))], "too little to be listed apart"
+    ruled_out = Evidence("b", "a", 0.0, (("x", 1.0, np.inf), ("y", 1.0, -np.inf)), 0.5)
+    assert ruled_out.rest(ruled_out.items) == [("2 more", 0.0)]
     table = Table("t", ("n",), [(i,) for i in range(100)], most=10)
     assert "… and 90 more rows" in repr(table)
     assert len(table.to_dict()["n"]) == 100
@@ -279,7 +290,7 @@ def test_bars_are_to_one_scale_and_grow_to_both_sides():
     assert rows["z"].strip() == "|"
     assert rows["total"] == "", "a sum is no item"
     many = Evidence("a", "b", 1.0, tuple((f"x{i}", "", 2.0) for i in range(30)), 0.9).to_table().rows
-    assert [str(row[3]) for row in many if row[0] in ("x0", "18 more")] == ["|" + "+" * 20, ""]
+    assert [str(row[3]) for row in many if row[0] in ("x0", "7 more")] == ["|" + "+" * 20, ""]
     assert signed_bars([3.0, 1.0])[1] == "|" + "+" * 7, "no room for a side that no bar is on"
     assert signed_bars([np.inf, 5.0, -5.0]) == [" " * 10 + "|" + "+" * 10, " " * 10 + "|" + "+" * 10, "-" * 10 + "|"]
     assert signed_bars([0.0, 0.0]) == ["|", "|"]
@@ -302,3 +313,37 @@ def test_bars_in_a_notebook_are_drawn():
     page = Evidence("a", "b", -5.0, (("x", "", 15.0),), 0.9)._repr_html_()
     assert page.count("linear-gradient(to right,transparent 25.0%,currentColor 25.0% 100.0%") == 1
     assert page.count("linear-gradient(to right,transparent 0.0%,currentColor 0.0% 25.0%") == 1
+
+
+def test_nothing_is_minus_zero():
+    assert [signed(value) for value in (-0.0, -0.04, 0.04, 0.0)] == ["0.0"] * 4
+    assert signed(-0.05, 2) == "-0.05"
+    tiny = Evidence("b", "a", -0.0, (("x", -0.0, -0.001),), 0.5)
+    assert re.findall(r"(?<!\d)[-−]0(?:\.0+)?(?!\.?\d)", repr(tiny) + repr(Table("t", ("n",), [(-0.0,)]))) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (123456.78, "123456.78"),
+        (1234567.891, "1234567.891"),
+        (896052.78, "896052.78"),
+        (35.0, "35"),
+        (0.1 + 0.2, "0.3"),
+        (float(np.float32(0.1)), "0.1"),
+        (1 / 3, "0.33333333"),
+        (1e20, "1e+20"),
+        (-7.5e-9, "-7.5e-09"),
+        (float("nan"), "–"),
+    ],
+)
+def test_a_value_of_the_data_keeps_its_digits(value, written):
+    assert value_text(value) == written
+    assert Evidence("b", "a", 0.0, (("x", value, 1.0),), 0.5).shown_value(value) == written
+
+
+@pytest.mark.parametrize(("items", "listed"), [(5, 5), (14, 12), (16, 12), (18, 14), (28, 21), (100, 24)])
+def test_more_is_listed_where_much_would_be_hidden(items, listed):
+    """All items alike: three quarters of them are three quarters of the evidence; 12 at least, 24 at most."""
+    why = Evidence("b", "a", 0.0, tuple((f"x{i}", 1.0, 1.0) for i in range(items)), 0.5)
+    assert len(re.findall(r"^x\d+ ", repr(why), flags=re.MULTILINE)) == listed

@@ -11,7 +11,7 @@ import numpy as np
 from deciban._typing import Array, Floats
 from deciban.errors import DecibanError
 from deciban.results.evidence import Evidence
-from deciban.show import AGAINST, FOR, NEITHER, axes, colour, label, optional, plain, visible
+from deciban.show import AGAINST, FOR, NEITHER, axes, colour, label, optional, plain, signed, visible
 from deciban.text.evidence import STRONG, WEAK, TextEvidence
 
 SHARES = (0.5, 0.9, 0.99)  # of a Gaussian's mass, inside each ellipse
@@ -151,6 +151,10 @@ def shade_densities(
 def gaussian_parameters(model: Any, covariance: Any = None) -> tuple[Floats, Floats, Array, Floats, Any]:
     """Means (m, 2), covariances (m, 2, 2), class codes (m,), weights (m,) and class names (None if there are none)."""
     shared, classes = True, getattr(model, "classes_", None)
+    if covariance is not None and classes is not None:
+        raise DecibanError(
+            "contours of a model need no rows and no covariance: they are drawn from what it has learned"
+        )
     if covariance is not None:
         means = np.atleast_2d(np.asarray(model, dtype=np.float64))
     elif hasattr(model, "theta_"):
@@ -433,9 +437,7 @@ def marked_text(evidence: TextEvidence, ax: Any, width: int = 72) -> Any:
 
 def signed_decibans(decibans: float) -> str:
     """A number of decibans with its sign."""
-    if np.isinf(decibans):
-        return "∞" if decibans > 0 else "−∞"
-    return f"{decibans:+.1f}".replace("-", "−")
+    return signed(decibans).replace("-", "−")
 
 
 def odds_text(decibans: float) -> str:

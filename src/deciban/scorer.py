@@ -186,12 +186,12 @@ class Scorer:
 
         One row may be given alone; `by` is "column", "word", "item" or "expert", as for estimators.
         """
+        from deciban.reading.given import single_row, single_text, single_values  # not needed to predict
+
         by = grouping(by, hasattr(self.model, "experts"))
         if self.reader.form == "texts":
-            X = [X] if isinstance(X, str | bytes) else X
+            X = single_text(X, (self.origin_ or {}).get("text"))
         else:
-            from deciban.reading.given import single_row, single_values  # not needed to predict
-
             if hasattr(X, "infer_objects") and self.model.single(X) is not None:
                 X = single_values(X, ())  # one row of a data frame: its values are read quicker than its columns
             X = single_row(X, self.names, self.features)
@@ -202,7 +202,8 @@ class Scorer:
         )  # always spam
         out: list[Evidence] = self.model.explain_each(rows, target_code, against_code, by=by)
         if not out:
-            raise DecibanError("there is no row to explain")
+            what = "text" if self.reader.form == "texts" else "row"
+            raise DecibanError(f"there is no {what} to explain: X is empty")
         return out[0] if len(out) == 1 else out
 
     def top_evidence(self, n: int = 10) -> Table:

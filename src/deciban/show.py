@@ -29,6 +29,7 @@ COLOURS = {"green": "#1a7f37", "red": "#cf222e"}  # terminal colour names → co
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#aa4499", "#e69f00", "#56b4e9")
 FOR, AGAINST, NEITHER = PALETTE[0], PALETTE[1], "#8c8c8c"
 MAX_BARS = 30  # in a plot of a table
+MAX_VALUE_CHARACTERS = 12  # of a number of the data; longer ones are rounded
 BAR_CELLS = 20  # characters of the longest bars on both sides of the middle line, together
 EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -130,12 +131,13 @@ class Table:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._head())
-        rows = []
+        rows, right = [], self._right_aligned()
         for i, (row, values) in enumerate(zip(self._cells(), self.rows, strict=False)):
             colour = COLOURS.get(self._colour(i) or "")
             cells = "".join(
-                f"<td>{value._repr_html_() if isinstance(value, Bar) else html.escape(cell)}</td>"
-                for cell, value in zip(row, values, strict=True)
+                f"<td{' style=text-align:right' * side}>"
+                f"{value._repr_html_() if isinstance(value, Bar) else html.escape(cell)}</td>"
+                for cell, value, side in zip(row, values, right, strict=True)
             )
             rows.append(f"<tr style='color:{colour}'>{cells}</tr>" if colour else f"<tr>{cells}</tr>")
         more = "".join(f"<p>{html.escape(line)}</p>" for line in self._hidden_rows_note())
@@ -222,7 +224,8 @@ class Bar(str):
         middle = 100.0 * self.left / cells
         start, end = sorted((middle, middle + 100.0 * self.length / cells))
         drawn = f"linear-gradient(to right,transparent {start:.1f}%,currentColor {start:.1f}% {end:.1f}%,transparent 0)"
-        line = f"linear-gradient(currentColor,currentColor) {middle:.1f}% 0/1px 100% no-repeat"
+        edges = f"calc({middle:.1f}% - .5px),currentColor calc({middle:.1f}% - .5px) calc({middle:.1f}% + .5px)"
+        line = f"linear-gradient(to right,transparent {edges},transparent 0)"
         return f"<span style='display:inline-block;width:14em;height:.8em;background:{line},{drawn}'></span>"
 
 
@@ -293,7 +296,29 @@ def number(value: float) -> str:
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:.0f}" if 9999.5 <= abs(value) < 1e15 else f"{value + 0.0:.4g}"  # −0 becomes 0
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """A number with its sign, such as decibans; what rounds to zero has none.
+
+    >>> signed(3.0), signed(-0.04), signed(-0.04, 2), signed(-math.inf)
+    ('+3.0', '0.0', '-0.04', '-∞')
+    """
+    nearest = round(value, digits) if math.isfinite(value) else value
+    return f"{nearest:+.{digits}f}".replace("inf", "∞") if nearest else f"{0.0:.{digits}f}"
+
+
+def value_text(value: float) -> str:
+    """A number of the data as its owner would write it: all of its digits, unless they are the noise of arithmetic.
+
+    >>> value_text(123456.78), value_text(35.0), value_text(0.1 + 0.2), value_text(1 / 3), value_text(-0.0)
+    ('123456.78', '35', '0.3', '0.33333333', '0')
+    """
+    if not math.isfinite(value):
+        return number(value)
+    written = repr(value + 0.0).removesuffix(".0")
+    return written if len(written) <= MAX_VALUE_CHARACTERS else f"{value:.8g}"
 
 
 def all_numbers(values: Sequence[Any]) -> bool:

@@ -39,6 +39,11 @@ def either(request, inside):
     return run_it
 
 
+def entropy(counts) -> float:
+    share = np.asarray(counts, dtype=float) / np.sum(counts)
+    return -float(share @ np.log(share))
+
+
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -55,6 +60,9 @@ def test_train_prints_a_summary_and_writes_a_model(shop, either, tmp_path):
     judged = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
     assert f"Cross-fitted leave-one-out: accuracy {100 * judged.accuracy:.1f} %" in done.out
     assert f"log loss {judged.log_loss:.4g} nats" in done.out
+    shares = frame["label"].value_counts(normalize=True)
+    alone = f"The class frequencies alone: {100 * shares.max():.1f} %, {entropy(shares):.4g} nats."
+    assert alone in done.out, "what the figures are to be compared with"
 
 
 def test_train_prints_the_same_as_json(shop, either, tmp_path):
@@ -70,8 +78,12 @@ def test_train_prints_the_same_as_json(shop, either, tmp_path):
     assert facts["leave_one_out"] == {
         "accuracy": summary.accuracy,
         "log_loss": summary.loss,
+        "rows": 200,
         "how": "cross-fitted leave-one-out",
+        "baseline_accuracy": pytest.approx(frame["leaves"].value_counts(normalize=True).max()),
+        "baseline_log_loss": pytest.approx(entropy(frame["leaves"].value_counts())),
     }
+    assert "decisive" not in facts
     assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
 
 

@@ -49,6 +49,32 @@ def test_a_file_that_exists_is_kept_without_force(line, desk):
     assert folder_contents(desk.folder) == before
 
 
+MISTAKES_BESIDE = {  # each with what is wrong besides
+    "train more.csv -t leavs -o old.deciban": "leavs",
+    "train more.csv -t leaves --schema agee=number -o old.deciban": "agee",
+    "train more.csv -t leaves --model naive-byes -o old.deciban": "naive-byes",
+    "predict churn.deciban more.csv --by-class -o old.csv": "--coverage",
+    "predict churn.deciban mor.csv -o old.csv": "mor.csv",
+    "learn churn.deciban more.csv -t leavs -o old.deciban": "leavs",
+    "merge churn.deciban old.deciban -o old.csv": "old.deciban",
+    "sample churn.deciban --given maybe -o old.csv": "maybe",
+    "report churn.deciban --positive maybe -o old.html": "maybe",
+    "report churn.deciban --cost 1-10 -o old.html": "1-10",
+    "export churn.deciban -o old.sql --dialect klingon": "klingon",
+    "compare more.csv -t leavs --plot old.png": "leavs",
+}
+
+
+@pytest.mark.parametrize(("line", "mistake"), MISTAKES_BESIDE.items())
+def test_a_file_that_exists_hides_no_other_mistake(line, mistake, desk):
+    before = folder_contents(desk.folder)
+    done = desk(*shlex.split(line))
+    assert done.code == 2
+    assert mistake in done.err
+    assert "already exists" not in done.err
+    assert folder_contents(desk.folder) == before
+
+
 @pytest.mark.parametrize("line", OVERWRITING.values(), ids=OVERWRITING)
 def test_force_overwrites_it(line, desk):
     before = folder_contents(desk.folder)

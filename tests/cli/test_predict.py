@@ -365,3 +365,49 @@ def test_predicting_imports_nothing_that_takes_long(model, data, more, shop, tmp
     done = deciban("predict", f"{model}.deciban", data, *more, cwd=shop.folder, PYTHONPATH=places)
     assert succeeded(done).out
     assert done.err.splitlines()[-1] == "SEEN"
+
+
+# ------------------------------------------------------------------ texts on standard input
+
+TEXTS = ["Free tickets, claim your prize", "See you at lunch, then"]
+
+
+def answered(shop, folder, given, *options):
+    done = deciban("predict", shop.spam, "-", *options, cwd=folder, given=given)
+    return succeeded(done).out.splitlines(), done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "column"),
+    [
+        ("\n".join(TEXTS), "text"),
+        ("message\n" + "\n".join(f'"{text}"' for text in TEXTS), "message"),
+        ("body\n" + "\n".join(f'"{text}"' for text in TEXTS), "body"),
+        ("id;text;label\n" + "\n".join(f"{i};{text};ham" for i, text in enumerate(TEXTS)), None),
+    ],
+    ids=["texts", "the column of the model", "another name", "a table"],
+)
+def test_a_first_line_that_names_no_column_is_a_text(given, column, shop, tmp_path):
+    if column is None:  # the model's texts are in `message`, which this table does not have
+        done = deciban("predict", shop.spam, "-", cwd=tmp_path, given=given)
+        assert done.code == 2
+        assert "'message'" in done.err
+        assert "--format lines" in done.err
+        return
+    lines, said = answered(shop, tmp_path, given)
+    assert lines[0].split(",")[0] == column
+    assert len(lines) == 1 + len(TEXTS)
+    assert (column == "text") == ("one text per line" in said)
+    predicted = api.load(shop.spam).predict(TEXTS).tolist()
+    assert [line.rsplit(",", 2)[1] for line in lines[1:]] == predicted
+
+
+def test_options_say_what_a_first_line_is(shop, tmp_path):
+    lines, said = answered(shop, tmp_path, "Ok\n" + TEXTS[0], "--no-header", "--only")
+    assert (len(lines), said) == (3, "")
+    lines, _ = answered(shop, tmp_path, "My own words\n" + TEXTS[1].replace(",", ""), "--header", "--only")
+    assert len(lines) == 2
+    lines, said = answered(shop, tmp_path, "\n".join(TEXTS), "--format", "lines", "--only")
+    assert (len(lines), said) == (3, "")
+    done = succeeded(deciban("explain", shop.spam, "-", "--row", "2", cwd=tmp_path, given="\n".join(TEXTS)))
+    assert "lunch" in done.out

@@ -276,3 +276,35 @@ def test_labels_are_what_they_look_like(labels, classes, inside):
     assert all(type(learned) is type(label) for learned, label in zip(model.classes_.tolist(), classes, strict=True))
     assert f"{a}" in succeeded(inside("predict", "t.deciban", "t.csv", "--only")).out.lower()
     assert succeeded(inside("explain", "t.deciban", "t.csv", "--target", model.classes_.tolist()[1], "--json")).json()
+
+
+# ------------------------------------------------------------------ columns that almost decide alone
+
+
+def test_a_column_that_almost_decides_alone_is_asked_about(inside):
+    rng = np.random.default_rng(0)
+    leaves = rng.random(300) < 0.4
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 300).round(), "end date": np.where(leaves, "2024-05-01", None)})
+    frame.assign(leaves=leaves).to_csv(inside.folder / "t.csv", index=False)
+    done = succeeded(inside("train", "t.csv", "-t", "leaves"))
+    (line,) = done.err.splitlines()
+    assert "note: column 'end date' almost decides alone" in line
+    assert line.endswith("train without it: --schema 'end date=skip'")
+    again = succeeded(inside("train", "t.csv", "-t", "leaves", "--force", "--schema", "end date=skip", "--json"))
+    assert (again.err, "decisive" in again.json()) == ("", False), "the advice helps"
+    shown = succeeded(inside("show", "t.deciban"))
+    assert "almost decides" not in shown.out
+    succeeded(inside("train", "t.csv", "-t", "leaves", "--force"))
+    shown = succeeded(inside("show", "t.deciban")).out
+    assert shown.count("almost decides") == 1
+    assert shown.index("importance") < shown.index("almost decides") < shown.index("classes")
+    assert succeeded(inside("show", "t.deciban", "--json")).json()["summary"]["decisive"][0]["column"] == "end date"
+
+
+def test_figures_of_some_rows_say_of_how_many(inside):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 5000)
+    pd.DataFrame({"x": rng.normal(size=5000) + y, "y": y}).to_csv(inside.folder / "t.csv", index=False)
+    done = succeeded(inside("train", "t.csv", "-t", "y"))
+    assert "leave-one-out of 4,000 rows: accuracy" in done.out
+    assert "leave-one-out of 4,000 rows: log" in " ".join(succeeded(inside("show", "t.deciban")).out.split())

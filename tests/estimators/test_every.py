@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections import Counter
 
 import numpy as np
@@ -12,7 +13,7 @@ from every import ESTIMATORS, READS, made, rows_for
 from sklearn.base import clone
 
 import deciban
-from deciban.errors import ForgetError
+from deciban.errors import DecibanError, ForgetError
 
 MODELS = sorted(set(ESTIMATORS) - {"CountVectorizer"})  # which answers with counts, and has no file
 # A centroid is nearest in plain units, a filter may be unsure, and a mixture's classes are numbers.
@@ -136,8 +137,9 @@ def test_one_row_in_any_form_is_explained(name, tmp_path):
     expected = model.explain(frame.iloc[5:6])
     with_label = frame.assign(label=y)
     row = {column: frame[column].iloc[5] for column in frame}
+    values = list(row.values())  # in the order of the columns: no warning that they have no names
     for explain in (model.explain, deciban.read(tmp_path / "model").explain):
-        for one in (frame.iloc[5], with_label.iloc[5], row, frame.iloc[5:6]):
+        for one in (frame.iloc[5], with_label.iloc[5], row, frame.iloc[5:6], values, tuple(values)):
             why = explain(one)
             assert why.total == pytest.approx(expected.total, rel=1e-9), type(one)
             assert [item for item, *_ in why.items] == [item for item, *_ in expected.items]
@@ -154,8 +156,31 @@ def test_one_row_in_any_form_is_explained(name, tmp_path):
 @pytest.mark.parametrize("name", ["TextClassifier", "SpamFilter"])
 def test_one_text_in_any_form_is_explained(name, learned):
     model, X, _ = learned(name)
-    for one in (X[5], X[5].encode(), [X[5]]):
+    pd = pytest.importorskip("pandas")
+    row = {"text": X[5], "label": "ham"}
+    for one in (X[5], X[5].encode(), [X[5]], row, {"message": X[5]}, {"text": [X[5]]}, pd.Series(row)):
         assert model.explain(one).total == pytest.approx(model.explain(X[5:7])[0].total)
+    assert len(model.explain(pd.Series(X[5:7], index=["a", "b"]))) == 2, "a column of texts, whatever its index"
+
+
+@pytest.mark.parametrize("name", ["TextClassifier", "Classifier", "NaiveBayes", "GaussianNB"])
+def test_what_cannot_be_explained_is_named(name, tmp_path):
+    X, y = rows_for(name)
+    given = X if name == "TextClassifier" else frame_of(X)
+    model = made(name).fit(given, y)
+    model.save(tmp_path / "model")
+    if name == "TextClassifier":
+        wrong = {"no text": [], "3, a int": 3, "None": None, "'a', 'b'": {"a": "x", "b": "y"}}
+    else:
+        row = {column: given[column].iloc[5] for column in given}
+        first, second, *_ = row
+        rest = {column: value for column, value in row.items() if column != first}
+        wrong = {"no row": given.iloc[:0], f"{first!r} is [1, 2], but {second!r}": {**row, first: [1, 2]}}
+        wrong |= {f"{len(row) - 1} value": list(rest.values()), first: rest, "of type object": {**row, first: object()}}
+    for explain in (model.explain, deciban.read(tmp_path / "model").explain):
+        for message, one in wrong.items():
+            with pytest.raises(ValueError, match=re.escape(message)):
+                explain(one)
 
 
 @pytest.mark.parametrize("name", LABELLED)
@@ -199,3 +224,43 @@ def test_probabilities_as_a_frame_are_of_the_library_of_the_rows():
         frame = model.predict_proba(getattr(module, make)(X), as_frame=True)
         assert type(frame).__module__.partition(".")[0] == library
         np.testing.assert_array_equal(np.asarray(frame["spam"]), model.predict_proba(X)[:, 1])
+
+
+def test_probabilities_of_a_column_of_texts_are_of_its_library():
+    texts, y = rows_for("TextClassifier")
+    model = made("TextClassifier").fit(texts, y)
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    for library, column in (("polars", pl.Series(texts)), ("pyarrow", pa.array(texts)), ("pandas", texts)):
+        frame = model.predict_proba(column, as_frame=True)
+        assert type(frame).__module__.partition(".")[0] == library
+        np.testing.assert_array_equal(np.asarray(frame["spam"]), model.predict_proba(texts)[:, 1])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("name", ["Classifier", "TextClassifier", "SpamFilter", "GaussianNB"])
+def test_frames_can_be_the_default(name, library):
+    pytest.importorskip(library)
+    X, y = rows_for(name)
+    model = made(name).fit(X, y)
+    expected = model.predict_proba(X)
+    asked = clone(model).set_output(transform=library).fit(X, y)
+    frame = asked.predict_proba(X)
+    assert type(frame).__module__.partition(".")[0] == library
+    np.testing.assert_array_equal(np.column_stack([np.asarray(frame[c]) for c in ("ham", "spam")]), expected)
+    assert type(clone(asked).fit(X, y).predict_proba(X)) is type(frame), "a clone's, too"
+    assert asked.decide(X).tolist() == model.decide(X).tolist()
+    assert asked.predict(X).tolist() == model.predict(X).tolist()
+    np.testing.assert_array_equal(asked.adapt_prior(X).model_.log_prior, model.adapt_prior(X).model_.log_prior)
+    assert isinstance(asked.set_output().predict_proba(X), type(frame)), "None changes nothing"
+    assert isinstance(asked.set_output(transform="default").predict_proba(X), np.ndarray)
+    with pytest.raises(DecibanError, match="did you mean 'pandas'"):
+        asked.set_output(transform="panda")
+
+
+def test_a_transformer_keeps_the_meaning_of_set_output():
+    """Linear discriminants transform: there it is about that, as in scikit-learn."""
+    pytest.importorskip("pandas")
+    X, y = rows_for("LinearDiscriminantAnalysis")
+    model = made("LinearDiscriminantAnalysis").set_output(transform="pandas").fit(X, y)
+    assert hasattr(model.transform(X), "columns")
+    assert isinstance(model.predict_proba(X), np.ndarray)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from deciban import CategoricalNB, Classifier, DecibanError, GaussianNB, NaiveBa
 from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import packed, unpacked
 from deciban.tables.model import TableModel
+from deciban.text.importance import documents_at_fit
 
 WITH_EVIDENCE = [
     name for names in READS.values() for name in names if name not in ("GaussianMixture", "CountVectorizer")
@@ -295,7 +297,7 @@ def test_top_words_are_on_the_scale_of_explanations():
 def test_it_can_be_drawn(leaking):
     pytest.importorskip("matplotlib")
     found = leaking[0].importance()
-    assert len(found.plot().patches) == len(found.items)
+    assert len(found.plot().patches) == len(found.ranked)
     for column in ("age", "boat"):
         ax = found.plot(column=column)
         assert ax.get_xlabel() == column
@@ -312,3 +314,72 @@ def test_mixed_columns_of_naive_bayes():
 
 def test_estimators_are_all_tried():
     assert set(ESTIMATORS) - set(WITH_EVIDENCE) == {"GaussianMixture", "CountVectorizer"}
+
+
+# ------------------------------------------------------------------ columns that almost decide alone
+
+
+def test_a_column_that_leaks_the_answer_is_asked_about(leaking, tmp_path):
+    model = leaking[0]
+    (found,) = model.summary().decisive
+    assert found.column == "boat"
+    (gain,) = (gain for name, _, gain, _ in model.model_.record.smoothings if name == "boat")
+    assert found.share == pytest.approx(gain / model.summary().baseline)
+    assert "'boat' almost decides alone" in repr(model.summary())
+    assert model.summary().to_dict()["decisive"] == [{"column": "boat", "share": found.share}]
+    model.save(tmp_path / "model")
+    assert deciban.read(tmp_path / "model").summary().decisive == (found,)
+
+
+def decisive(**columns):
+    y = columns.pop("y")
+    return [one.column for one in Classifier().fit(pd.DataFrame(columns), y).summary().decisive]
+
+
+def test_copies_of_a_leak_are_all_asked_about():
+    table, y = passengers()
+    assert decisive(y=y, **table, rescued=table["boat"].notna()) == ["boat", "rescued"]
+
+
+def test_nothing_is_asked_where_nothing_leaks():
+    """Strong columns beside others that come near them, a column alone, too few rows, and columns of noise."""
+    from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+
+    for load in (load_iris, load_wine, load_breast_cancer):
+        table = load(as_frame=True)
+        assert decisive(y=table.target.to_numpy().astype(str), **table.data) == []
+    table, y = passengers()
+    assert decisive(y=y, boat=table["boat"]) == []
+    assert decisive(y=y[:30], **table[:30]) == []
+    assert decisive(y=y, **table.drop(columns="boat")) == []
+    assert decisive(y=y, **(table.sample(frac=1, random_state=0).reset_index(drop=True))) == []
+
+
+# ------------------------------------------------------------------ texts
+
+
+def test_what_is_the_same_in_every_text_is_not_ranked():
+    X, y = rows_for("TextClassifier", 200)
+    found = TextClassifier().fit(X, y).importance()
+    constant = [item for item in found.items if item.name in (CORRECTION, ABSENT)]
+    assert constant, "it is part of the evidence, and adds up"
+    assert found.ranked == tuple(item for item in found.items if item not in constant)
+    lines = repr(found).splitlines()
+    assert not any(line.startswith((CORRECTION, ABSENT)) and " dB in every text:" not in line for line in lines)
+    strong = [item for item in constant if item.size >= 0.5]
+    assert sum(" dB in every text:" in line for line in lines) == len(strong)
+
+
+@pytest.mark.parametrize(
+    ("characters", "classes", "expected"), [(60, 2, 400), (60, 40, 400), (6000, 2, 250), (60_000, 2, 200)]
+)
+def test_of_long_texts_fewer_are_looked_at(characters, classes, expected):
+    sums, weight = SimpleNamespace(blocks=("words", "pairs")), np.full(classes, 1e6)
+    model = SimpleNamespace(sums=sums, classes=np.arange(classes), weight=weight)
+    assert documents_at_fit(model, ["x" * characters] * 1000) == expected
+
+
+@pytest.mark.parametrize(("learned", "expected"), [(100, 200), (2500, 250), (3000, 300), (9000, 400)])
+def test_texts_leave_the_sums_at_once_where_that_is_enough(learned, expected):
+    model = SimpleNamespace(sums=SimpleNamespace(blocks=("words",)), classes=np.arange(2), weight=np.array([learned]))
+    assert documents_at_fit(model, ["lunch at noon"]) == expected

@@ -113,3 +113,12 @@ def test_the_browser_reports_requests(table_page, tmp_path):
     console, asked, _ = console_urls_and_dom(tmp_path, table_page.replace("<main>", f"<main>{elsewhere}"))
     assert any("violates the following Content Security Policy" in line for line in console)
     assert not any("report.invalid" in url for url in asked)
+
+
+@pytest.mark.parametrize("where", ["desk", pytest.param("phone", marks=pytest.mark.slow)])
+def test_its_length_is_frozen(table_page, tmp_path, where):
+    """Nothing new without something shorter: raise no figure here without a reason."""
+    width, most = {"desk": (1200, 7500), "phone": (500, 11_500)}[where]  # a window cannot be narrower than 500
+    seen = screenshot(tmp_path, table_page, (width, 14_000)).astype(int)
+    rows = np.flatnonzero((np.abs(seen - seen[0, 0]).sum(axis=2) > 60).any(axis=1))
+    assert rows[-1] < most

@@ -33,7 +33,7 @@ from deciban import (
     read,
 )
 from deciban.report import N_STEPS, page
-from deciban.report.markup import percent
+from deciban.report.markup import decibans, percent
 
 VOID = {"meta", "link", "br"}
 SECTIONS = [
@@ -173,9 +173,9 @@ def test_the_numbers_are_those_of_the_model():
     worst = worst[np.argmax(judged.log_losses[worst])]
     assert f"Row {worst + 1}:" in parsed.text("mistakes")
     row = int(re.search(r"Row (\d+)", parsed.text("example"))[1]) - 1
-    why = model.explain({name: values[row : row + 1] for name, values in table.items()})
-    assert f"P({why.target}) = {why.probability:.4f}" in parsed.text("example")
-    assert f"P({why.target}) = {judged.proba[row].max():.4f}" in parsed.text("example"), "and without itself"
+    one = {name: values[row : row + 1] for name, values in table.items()}
+    why = model.empty().partial_fit(table, y).forget(one, y[row : row + 1]).explain(one)
+    assert f"P({why.target}) = {why.probability:.4f}" in parsed.text("example"), "by the model without the row"
     least = int(np.argmin(model.score_samples(table)))
     assert parsed.text("untypical").split("its rarest values")[1].startswith(f"{least + 1}{y[least]}")
     assert "Learning curve: would more rows help? (" in parsed.text("origin")
@@ -453,7 +453,7 @@ def test_what_each_threshold_costs(positive, costs):
         false, missed = counted(proba, is_positive, threshold)
         called = int((proba >= threshold).sum())
         precision, recall = (called - false) / called, 1 - missed / is_positive.sum()
-        line = rf"{threshold:.2g}(?: \(cheapest\))?{called}{false}{missed}{percent(precision)}{percent(recall)}"
+        line = rf"{threshold:.2g}(?: ✓)?{called}{false}{missed}{percent(precision)}{percent(recall)}"
         line += f"{a * false + b * missed:g}" if costs else ""
         assert re.search(line.replace("\N{NO-BREAK SPACE}", " "), text.replace(",", "")), line
     every = [counted(proba, is_positive, t) for t in np.linspace(0, 1, 201)]
@@ -481,9 +481,43 @@ def test_the_row_is_beside_its_mistake():
     wrong = np.flatnonzero(~judged.right)
     worst = int(wrong[np.argmax(judged.log_losses[wrong])])
     first = Reader(written).text("mistakes").split("Row ")[1]
-    assert f"colour = {table['colour'][worst] or 'missing'}" in first
+    one = {name: values[worst : worst + 1] for name, values in table.items()}
+    whole = model.explain(one, target=judged.predictions[worst], against=y[worst])
+    why = model.forget(one, y[worst : worst + 1]).explain(one, target=judged.predictions[worst], against=y[worst])
+    evidence = {name: db for name, _, db in why.items}
+    assert f"colour = {table['colour'][worst]} {decibans(evidence['colour'])}" in first
+    assert f"prior odds {decibans(why.prior)}" in first
+    assert f"total {decibans(why.total)} dB" in first, "of the model without the row"
+    assert why.total > whole.total, "which has learned it, and hides the mistake"
+    assert f"id = {table['id'][worst]}" in first, "the whole row, used or not"
     cases = written.split('id="mistakes"')[1].split('class="case"')[1]
-    assert 1 <= cases.count('<li><mark class="') <= 3, "the strongest columns are marked"
+    assert "<mark" in cases.split("colour")[0] + cases.split("colour")[1][:20]
+
+
+def test_a_mistake_in_a_text_is_explained_without_it():
+    """Words that only this text has are no evidence for its class where it is left out."""
+    texts = ["lunch at noon", "see you at lunch", "noon then"] * 20 + ["win cash now", "cash prize now"] * 20
+    texts.append("see you at lunch maniac")
+    y = np.array(["ham"] * 60 + ["spam"] * 41)
+    model = TextClassifier(n_jobs=1).fit(texts, y)
+    first = Reader(page(model, texts, y, learned=True, curve=False)).text("mistakes").split("Row ")[1]
+    assert first.startswith("101: spam, predicted as ham")
+    assert "maniac −" not in first
+    assert float(re.search(r"total ([+−][\d.]+) dB", first)[1].replace("−", "-")) > 0, "evidence for the prediction"
+    assert "Explained by the model without the row" in Reader(page(model, texts, y, learned=True, curve=False)).text(
+        "mistakes"
+    )
+
+
+def test_of_a_long_text_the_part_with_the_most_evidence_is_shown():
+    filler = "the of and to in " * 60
+    texts = [filler + word + " " + filler for word in ("lunch at noon", "win cash prize")] * 20
+    y = np.array(["ham", "spam"] * 20)
+    written = page(TextClassifier(blocks=["words"], n_jobs=1).fit(texts, y), texts, y, curve=False)
+    (shown,) = re.findall(r"<blockquote>(.*?)</blockquote>", written, flags=re.DOTALL)
+    assert shown.startswith("… ")
+    assert re.search(r"<mark[^>]*>(lunch|noon|win|cash|prize)</mark>", shown)
+    assert len(re.sub(r"<[^>]*>", "", shown)) < 800
 
 
 def test_a_large_confusion_matrix_has_counts():
@@ -506,14 +540,15 @@ def test_what_decides_is_ranked_drawn_and_listed_by_value():
     rng = np.random.default_rng(0)
     y = np.array(["no", "yes"])[rng.integers(0, 2, 200)]
     table = {
-        "height": (rng.normal(size=200) + 2.0 * (y == "yes")).tolist(),
-        "boat": np.where((y == "yes") & (rng.random(200) < 0.9), "A4", None).tolist(),
+        "height": (rng.normal(size=200) + 0.8 * (y == "yes")).tolist(),
+        "boat": np.where((y == "yes") & (rng.random(200) < 0.98), "A4", None).tolist(),
     }
     parsed = Reader(page(Classifier().fit(table, y), table, y, learned=True, curve=False))
     decides = parsed.text("importance")
     assert decides.index("boat") < decides.index("height")
     assert "200 rows left out of the sums" in decides
     assert "missing" in decides
+    assert "Column 'boat' almost decides alone: it takes away" in decides
     assert "boat = A4" in parsed.text("evidence")
     assert "boat = missing" in parsed.text("evidence")
 

@@ -31,7 +31,7 @@ def test_it_reads_as_text():
     lines = repr(summary(notes=("one", "two"), baseline=0.6931)).splitlines()
     assert lines[:2] == [
         "Classifier: 1,234 rows, 2 classes (no, yes). By leave-one-out: log loss 0.35",
-        "nats (0.6931 for the class prior alone), accuracy 0.9.",
+        "nats (class frequencies alone: 0.6931), accuracy 0.9.",
     ]
     assert [line.split() for line in lines[-7:-4]] == [
         ["columns", "gaussian", "0.5", "0.7", "yes"],
@@ -77,7 +77,7 @@ def test_its_picture_marks_what_was_chosen():
     colours = [bar.get_facecolor() for bar in axes.patches]
     assert colours[0] == colours[2] != colours[1] == colours[3]
     lines = {line.get_label(): line.get_xdata()[0] for line in axes.lines}
-    assert lines == {"the model": 0.35, "the class prior alone": 0.69}
+    assert lines == {"the model": 0.35, "class frequencies alone": 0.69}
     assert len(summary().plot().lines) == 1
     assert summary(loss=math.nan).plot().get_legend() is None
     best = summary([("c", str(i), float(i), None, False) for i in range(100, 0, -1)]).plot()

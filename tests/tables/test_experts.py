@@ -736,7 +736,10 @@ def test_moments_of_nothing():
 
 
 def test_laws_as_text():
-    assert str(Smoothing(2.0)) == "counts + 2"
-    assert str(Smoothing(8.0, 3.0)) == "counts + 8, smoothed over 3 bins"
-    assert str(Shape(np.inf, 0.1, np.inf)) == "one covariance, g = 0.1"
-    assert str(Shape(0.5, 0.4, 4.0)) == "own covariances, κ = 0.5·d, g = 0.4, t with 4 degrees"
+    """In words, each number with what it is."""
+    assert str(Smoothing(1.0)) == "counts + 1 pseudo-row"
+    assert str(Smoothing(8.0, 3.0)) == "counts + 8 pseudo-rows, smoothed over ±3 bins"
+    assert str(Shape(np.inf, 0.1, np.inf)) == "one covariance, 10 % diagonal"
+    assert str(Shape(0.5, 0.4, 4.0)) == (
+        "own covariances + 0.5 pseudo-rows a column, 40 % diagonal, heavy tails (t, 4 degrees)"
+    )

@@ -66,13 +66,20 @@ class FileOptions:
         jobs: int | None = None,
         checkpoint: str | None = None,
         strings: Sequence[str] = (),
+        text_columns: Sequence[str] = (),
     ) -> Stream:
-        """An engine over the rows of files; `strings` are columns that a model reads as strings."""
+        """An engine over the rows of files; `strings` are columns that a model reads as strings, and `text_columns`
+        those in which a model of texts looks for them."""
         from deciban.engines.stream import stream
 
         conventions = self.conventions
         engine = stream(
-            list(paths), checkpoint=checkpoint, n_jobs=jobs, **self.keywords(), strings=tuple(strings) or None
+            list(paths),
+            checkpoint=checkpoint,
+            n_jobs=jobs,
+            **self.keywords(),
+            strings=tuple(strings) or None,
+            text_columns=text_columns,
         )
         engine.conventions = conventions
         return engine

@@ -42,15 +42,25 @@ def rows_for(
 ) -> ModelRows:
     """The columns of files that a model uses; labels come from its training target unless another is named."""
     origin = origin_of(model)
-    engine = files.open(paths, strings=[*written_columns(model), *origin.get("formats", {})])
+    of_texts, text = kind_of(model) in TEXT_MODELS, None
+    text_columns = (origin.get("text") or TEXT, TEXT) if of_texts and not labelled else ()
+    strings = [*written_columns(model), *origin.get("formats", {})]
+    engine = files.open(paths, strings=strings, text_columns=text_columns)
     columns, kind = engine.schema.names, engine.source.kind
-    text = None
-    if kind_of(model) in TEXT_MODELS:
+    if of_texts:
         text = origin.get("text") or TEXT
         if text not in columns and TEXT in columns and kind != "table":
             text = TEXT
         if text not in columns and len(columns) == 1:
             text = columns[0]
+        if text not in columns:
+            raise DecibanError(
+                "{file} has no column {column!r}, in which the model looks for texts, but {columns}: rename one, or "
+                "give --format lines if each line is a text",
+                file=engine.rows_named,
+                column=text,
+                columns=", ".join(map(repr, columns[:10])) + (", …" if len(columns) > 10 else ""),
+            )
     if not labelled:
         target_column = target or origin.get("target")
         target_column = target_column if target_column in columns else None

@@ -4,25 +4,49 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from deciban.cli.terminal import format_bytes, pluralize, print_line, show_json
 from deciban.errors import DecibanError
 
 
+@dataclass(frozen=True)
+class OutputFile:
+    """A file that a command will write."""
+
+    path: str  # empty: the screen
+    force: bool = True
+    option: str = ""
+    replaceable: Callable[[str], bool] = lambda path: False  # noqa: ARG005 - the rule; a command may have an exception
+
+    def check_free(self) -> None:
+        """Refuse to overwrite an existing file. The last check before the work, so that it hides no other mistake."""
+        if os.path.isfile(self.path) and not self.force and not self.replaceable(self.path):  # a pipe loses nothing
+            raise DecibanError(
+                "{file!r} already exists: give another name with {option}, or --force to overwrite it",
+                file=self.path,
+                option=self.option,
+            )
+
+
 def checked_output(
-    path: str,
+    path: str | None,
     force: bool,
     example: str,
     inputs: Sequence[str] = (),
     option: str = "-o",
-    replaceable: Callable[[str], bool] = lambda path: False,  # noqa: ARG005 - the rule; a command may have an exception
-) -> str:
-    """The path, if it can be written to. Checked before any work is done, so that none is lost.
+    replaceable: Callable[[str], bool] | None = None,
+    screen: bool = False,
+) -> OutputFile:
+    """A file that can be written to. Checked before any work is done, so that none is lost; whether it exists is
+    checked by `check_free`. None is the screen, and so is "-" of a command that writes to the `screen`.
 
     `example` is a file name for the message if the path is a folder. No input is overwritten, not even with --force;
     an existing file that is `replaceable` needs no --force.
     """
+    if path is None or (path == "-" and screen):
+        return OutputFile("")
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise DecibanError(
@@ -39,16 +63,11 @@ def checked_output(
             what="a file" if os.path.exists(folder) else "missing",
         )
     check_not_among(path, inputs, option)
-    if not os.path.exists(path):
-        if not os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise DecibanError("{file!r} cannot be written: you have no permission to write to its folder", file=path)
-    elif os.path.isfile(path) and not force and not replaceable(path):  # a pipe or a device loses nothing
-        raise DecibanError(
-            "{file!r} already exists: give another name with {option}, or --force to overwrite it",
-            file=path,
-            option=option,
-        )
-    return path
+    if not os.path.exists(path) and not os.access(
+        folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids
+    ):
+        raise DecibanError("{file!r} cannot be written: you have no permission to write to its folder", file=path)
+    return OutputFile(path, force, option, replaceable or OutputFile.replaceable)
 
 
 def default_model_path(data: Sequence[str]) -> str:

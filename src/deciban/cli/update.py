@@ -6,7 +6,7 @@ from typing import Any
 
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import origin_of, rows_for, rows_learned
-from deciban.cli.output_files import checked_output, same_file, without_folders
+from deciban.cli.output_files import OutputFile, checked_output, same_file, without_folders
 from deciban.cli.terminal import note, pluralize, print_line, show_json
 from deciban.errors import DecibanError, WriteError
 from deciban.show import plain
@@ -26,11 +26,13 @@ def update(
     from deciban.estimators.load import load
     from deciban.storage.files import exclusively
 
-    destination = path if output is None else updated_path(path, output, force, data)
+    written = OutputFile(path) if output is None else updated_path(path, output, force, data)
+    destination = written.path
     with exclusively(path):  # so that of two concurrent updates neither is lost
         estimator = load(path)
         before, known_classes = rows_learned(estimator), {plain(label) for label in estimator.classes_}
         rows = rows_for(estimator, data, files, target)
+        written.check_free()
         change = on_engines.forget if forget else on_engines.learn_more
         change(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
         after = rows_learned(estimator)
@@ -70,7 +72,7 @@ def save(estimator: Any, path: str) -> WriteError | None:
     return None
 
 
-def updated_path(path: str, output: str, force: bool, data: list[str]) -> str:
+def updated_path(path: str, output: str, force: bool, data: list[str]) -> OutputFile:
     """The path of the changed model. These commands replace MODEL; any other existing file needs --force."""
     return checked_output(output, force, "model.deciban", data, replaceable=lambda existing: same_file(existing, path))
 

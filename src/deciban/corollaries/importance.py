@@ -122,17 +122,24 @@ def importance(
     by_item = np.argsort(rows.item, kind="stable")
     ends = np.append(0, np.cumsum(having))
     drawn: list[tuple[str, ColumnValues, Floats]] = []  # with the evidence of each row, (n, k)
+    curves: list[Curve] = []
     for j in order:
         entries = by_item[ends[j] : ends[j + 1]]
         own_values = values_of(j, entries)
-        if own_values is not None:
+        if own_values is None:
+            continue
+        if what == "word":  # it is there or not: a single point
+            mine = w[rows.row[entries]]
+            mean = mine @ against_mean[np.ix_(entries, sides)] / mine.sum()
+            point = Point(own_values.names[0], own_values.at[0], len(entries), tuple(map(rounded, mean)))
+            curves.append(Curve(names[j], (point,)))
+        else:
             full = np.zeros((n, k))
             full[rows.row[entries]] = against_mean[entries]
             drawn.append((names[j], own_values, full))
-    curves = tuple(curve(name, own_values, full[:, sides], w) for name, own_values, full in drawn)
+            curves.append(curve(names[j], own_values, full[:, sides], w))
     labels = tuple(plain(c) for c in classes[largest]), tuple(plain(c) for c in classes[sides])
-    pairs = acting_together(drawn) if what == "column" else ()
-    return Importance(what, n, how, *labels, items, curves, pairs)
+    return Importance(what, n, how, *labels, items, tuple(curves), acting_together(drawn))
 
 
 def centred_evidence(evidence: Floats, class_weight: Floats) -> Floats:
@@ -234,7 +241,7 @@ def few_groups(values: ColumnValues) -> Codes:
 
 def rounded(decibans: float) -> float:
     """To a thousandth, which is what a file holds."""
-    return round(float(decibans), 3)
+    return round(float(decibans), 3) + 0.0  # −0 becomes 0
 
 
 def members(group: Codes) -> Floats:

@@ -65,7 +65,7 @@ def stream(
     n_jobs : int, optional
         Threads that sum; None means one per processor.
     how : further arguments of `open_source`: format, delimiter, encoding, missing, types, strings, decimal,
-        header, sheet
+        header, sheet, text_columns
 
     >>> import pyarrow as pa
     >>> from deciban import GaussianNB, stream

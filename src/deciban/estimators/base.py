@@ -31,7 +31,7 @@ from deciban.corollaries.importance import importance_of, stored_importance
 from deciban.corollaries.leave_one_out import CANNOT_LEAVE_OUT, LeaveOneOut
 from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.engines.dispatch import engine_of
-from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError, did_you_mean
 from deciban.estimators import attributes, prediction_sets, validation
 from deciban.estimators.changes import changing, of_one_state
 from deciban.estimators.parameters import prior_by_class
@@ -42,10 +42,10 @@ from deciban.learner import AS_LABELLED, Hidden
 from deciban.measure import Measure
 from deciban.priors import Alpha
 from deciban.readers.base import Reader
-from deciban.reading.frames import split_target
-from deciban.reading.given import Rows, single_row, single_values
+from deciban.reading.frames import read_frame, split_target
+from deciban.reading.given import Rows, single_row, single_text, single_values
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
-from deciban.reading.native import by_class
+from deciban.reading.native import FRAME_LIBRARIES, by_class, to_native
 from deciban.results.evidence import Evidence, grouping
 from deciban.results.importance import Importance
 from deciban.results.tally import Tally
@@ -675,7 +675,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """P(y | x), (n, k), columns in the order of `classes_`.
 
         An array, or with `as_frame=True` a data frame with the classes as names of its columns: of the library of X,
-        with its index, and of pandas if X is not a frame.
+        with its index, and of pandas if X is not a frame. `set_output` makes frames the default.
 
         >>> from deciban import GaussianNB
         >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [8.0]], ["low", "low", "high", "high"])
@@ -684,8 +684,34 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         0  0.000  1.000
         1  0.015  0.985
         """
-        proba = self._cast(self._scores(X, "posterior"))
-        return by_class(proba, self.classes_, X) if as_frame else proba
+        proba, library = self._probabilities(X), getattr(self, "_sklearn_output_config", {}).get("predict_proba")
+        return by_class(proba, self.classes_, X, library) if as_frame or library else proba
+
+    def _probabilities(self, X: Any) -> Array:
+        """P(y | x) as an array, whatever the user wants to see."""
+        return self._cast(self._scores(X, "posterior"))
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `predict_proba` return data frames with the classes as names of their columns, as scikit-learn's
+        transformers do.
+
+        Parameters
+        ----------
+        transform : "pandas", "polars", "pyarrow" or "default", optional
+            The library of the frames; "default" is an array again. None changes nothing.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [2.0], [6.0], [8.0]], ["low", "low", "high", "high"])
+        >>> model.set_output(transform="pandas").predict_proba([[2.0]]).columns.tolist()
+        ['high', 'low']
+        """
+        if transform not in (None, "default", *FRAME_LIBRARIES):
+            known = ("default", *FRAME_LIBRARIES)
+            hint = did_you_mean(str(transform), known, f"choose one of {', '.join(known)}")
+            raise DecibanError("transform is {value!r}: {hint}", value=transform, hint=hint)
+        if transform is not None:  # where scikit-learn's clones look for it
+            self._sklearn_output_config = {"predict_proba": None if transform == "default" else transform}
+        return self
 
     @also_on_engines
     def predict(self, X: Any) -> Array:
@@ -733,7 +759,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """
         if reject is not None and not np.isfinite(reject):
             raise ValueError(f"reject is {reject}: the cost of not answering must be a finite number")
-        chosen = bayes.decide(self.predict_proba(X), self._costs(costs), reject)
+        chosen = bayes.decide(self._probabilities(X), self._costs(costs), reject)
         if reject is None:
             return np.asarray(self.classes_[chosen])
         out = np.empty(len(chosen), dtype=object)
@@ -845,20 +871,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         self._check_classes()
         by = grouping(by, hasattr(self.model_, "experts"))
         if self._texts:
-            X = [X] if isinstance(X, str | bytes) else X
+            X = single_text(X, getattr(self, "text_", None) or (self.origin_ or {}).get("text"))
         else:
             if (known := self._names()) and self.model_.single(X) is not None:
                 X = single_values(X, known)  # the values of a row are read quicker than columns
             X = single_row(X, self._names(), getattr(self, "n_features_in_", None))
             if isinstance(X, Mapping) and self._reader().form in ("matrix", "objects"):
-                from pyarrow import table  # a mapping as scikit-learn takes it, with its names
-
-                X = table({str(name): X[name] for name in self._names() or X if name in X})
+                frame = read_frame({name: X[name] for name in self._names() or X if name in X})
+                X = to_native("pyarrow", frame.names, frame.columns)  # which scikit-learn takes, with its names
         rows = self._rows(X)
         codes = [None if label is None else self.model_.code_of(label) for label in (target, against)]
         out: list[Evidence] = self._model_with_names(names).explain_each(rows, *codes, by=by)
         if not out:
-            raise ValueError(f"there is no {'text' if self._texts else 'row'} to explain")
+            raise DecibanError(f"there is no {'text' if self._texts else 'row'} to explain: X is empty")
         return out[0] if len(out) == 1 else out
 
     @of_one_state
@@ -994,7 +1019,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     @of_one_state
     def adapt_prior(self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
-        prior, _ = bayes.adapt_prior(self.predict_proba(X), np.exp(self.model_.log_prior))
+        prior, _ = bayes.adapt_prior(self._probabilities(X), np.exp(self.model_.log_prior))
         return self.with_prior(prior)
 
     # ------------------------------------------------------------------ inspection

@@ -205,7 +205,7 @@ class SpamFilter(Estimator):
         """The one of "ham", "unsure" and "spam" with the least expected cost; unsure until both classes were
         learned."""
         costs = (self.false_negative, self.unsure, self.false_positive)
-        return mail_answers(self.predict_proba(X), costs, self.class_count_)
+        return mail_answers(self._probabilities(X), costs, self.class_count_)
 
     def explain(
         self, X: Any, target: Any = "spam", against: Any = None, names: Any = None, by: str | None = None

@@ -14,7 +14,7 @@ from deciban._scipy import issparse
 from deciban._typing import Array
 from deciban.errors import DecibanError
 from deciban.matrix import mix_bits
-from deciban.reading.columns import Column, Levels, as_series
+from deciban.reading.columns import Column, Levels, as_series, short_repr
 from deciban.reading.frames import Frame, library_frame, read_frame
 
 
@@ -113,7 +113,16 @@ def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any
     if isinstance(X, tuple) and names and len(X) == len(names) and all(map(is_scalar, X)):
         return {name: [value] for name, value in zip(names, X, strict=True)}
     if isinstance(X, Mapping):
-        return {name: [value] for name, value in X.items()} if X and all(map(is_scalar, X.values())) else X
+        single = [name for name, value in X.items() if is_scalar(value)]
+        if single and len(single) < len(X):
+            name, value = next((name, value) for name, value in X.items() if name not in single)
+            raise DecibanError(
+                "column {column!r} is {value}, but {other!r} is a single value: a row has one value for each column",
+                column=name,
+                value=short_repr(value),
+                other=single[0],
+            )
+        return {name: [value] for name, value in X.items()} if X and single else X
     if isinstance(X, np.void) and X.dtype.names:
         return {name: [X[name]] for name in X.dtype.names}
     if hasattr(X, "index") and hasattr(X, "infer_objects") and getattr(X, "ndim", 0) == 1:
@@ -121,12 +130,25 @@ def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any
         if own:
             whole = X[own] if len(own) == len(names or ()) else X
             return whole.to_frame().T.infer_objects()
-        return X.to_numpy()[None] if len(X) == features else X
+        X = X.tolist()
     is_row = (isinstance(X, np.ndarray) and X.ndim == 1 and not X.dtype.names) or (
         isinstance(X, list | tuple) and bool(X) and all(map(is_scalar, X))
     )
-    if not is_row or features not in (None, len(X)):
+    if not is_row:
         return X
+    if features is not None and len(X) != features:
+        named = f" ({', '.join(map(str, names[:10]))}{', …' if len(names) > 10 else ''})" if names else ""
+        raise DecibanError(
+            "the row has {given} value{s}, but the model has {features} column{t}{names}: give a value for each, None "
+            "where it is missing, or a dict by name",
+            given=len(X),
+            s="s" * (len(X) != 1),
+            features=features,
+            t="s" * (features != 1),
+            names=named,
+        )
+    if names is not None and len(names) == len(X):  # in the order of the columns
+        return {name: [value] for name, value in zip(names, X, strict=True)}
     return X[None] if isinstance(X, np.ndarray) else [X]
 
 
@@ -145,6 +167,30 @@ def single_values(X: Any, names: Sequence[str]) -> Mapping[str, Any] | None:
     row = X.iloc[0] if X.ndim == 2 and len(X) == 1 else X
     values = dict(zip(row.index.tolist(), row.tolist(), strict=True)) if row.ndim == 1 else {}
     return values if len(values) == len(row.index) else None
+
+
+def single_text(X: Any, column: str | None = None) -> Any:
+    """Texts, of which one may be given alone: as a string; or in a row of a table, a mapping or a Series of pandas, in
+    the column of that name, or called "text", or the only one.
+
+    >>> single_text("lunch?"), single_text({"label": "ham", "text": "lunch?"}), single_text(["lunch?", "no"])
+    (['lunch?'], ['lunch?'], ['lunch?', 'no'])
+    """
+    if isinstance(X, str | bytes):
+        return [X]
+    is_series = hasattr(X, "index") and hasattr(X, "infer_objects") and getattr(X, "ndim", 0) == 1
+    if not isinstance(X, Mapping) and not is_series:
+        return X
+    own = next((name for name in (column, "text") if name is not None and name in (X.index if is_series else X)), None)
+    if own is None and is_series:
+        return X  # a column of texts
+    if own is None and len(X) != 1:
+        raise DecibanError(
+            "the row has {columns}, and none of them is known to be the text: give the text itself, or call it 'text'",
+            columns=", ".join(map(repr, X)) or "no columns",
+        )
+    text = next(iter(X.values())) if own is None else X[own]
+    return [text] if is_scalar(text) else text
 
 
 def is_scalar(value: Any) -> bool:

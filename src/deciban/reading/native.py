@@ -12,6 +12,7 @@ from deciban.errors import DecibanError
 from deciban.reading.columns import NATIVE_TYPES, UNITS_PER_DAY, Column, Levels, Numbers, is_arrow
 from deciban.show import optional, plain
 
+FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
 MAX_DECIMALS = 6  # of numbers that a person wrote, or a program rounded
 
 
@@ -69,14 +70,17 @@ def to_native(like: str, names: Sequence[str], columns: Sequence[Column]) -> Any
     raise DecibanError(f"{like!r} is not a known library: choose pandas, polars, pyarrow, numpy or dict")
 
 
-def by_class(values: Array, classes: Array, like: Any) -> Any:
-    """Numbers by row and class as a data frame with the classes as names of its columns: of the library of `like`, with
-    its index, and of pandas (an optional dependency) if that is not a frame."""
-    kind = "pandas" if hasattr(like, "index") and not isinstance(like, list | tuple) else native_kind(like)
+def by_class(values: Array, classes: Array, like: Any, library: str | None = None) -> Any:
+    """Numbers by row and class as a data frame with the classes as names of its columns: of this library, or that of
+    `like`, with its index, and of pandas (an optional dependency) if that is not a frame or column."""
+    index = getattr(like, "index", None)
+    indexed = index is not None and not callable(index)  # a list and a column of Arrow have a method of this name
+    own = type(like).__module__.partition(".")[0]
+    kind = library or ("pandas" if indexed else own if own in FRAME_LIBRARIES else native_kind(like))
     if kind in ("polars", "pyarrow"):
         make = getattr(optional(kind, "as_frame"), {"polars": "DataFrame", "pyarrow": "table"}[kind])
         return make({str(label): values[:, c] for c, label in enumerate(classes)})
-    index = like.index if kind == "pandas" else None
+    index = index if indexed else None
     return optional("pandas", "as_frame").DataFrame(values, index=index, columns=list(map(plain, classes)))
 
 

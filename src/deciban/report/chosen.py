@@ -1,9 +1,13 @@
-"""What the model assumes: the distributions it chose, and why."""
+"""What the model is made of: its experts, or its distributions."""
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from deciban.report.markup import (
     Markup,
@@ -18,12 +22,18 @@ from deciban.report.markup import (
     table,
 )
 from deciban.report.rows import Material
-from deciban.report.svg import bar
 from deciban.results.summary import Summary
 from deciban.show import Table, plain
 
-MAX_CANDIDATES = 5  # of those that were not chosen
-MAX_COLUMNS_LISTED = 40  # of the data
+MAX_CANDIDATES = 3  # of those that were not chosen
+ITEMS = {
+    "words": "words",
+    "pairs": "two words in a row",
+    "headers": "words of a header field, such as the subject",
+    "gaps": "two words with one or two others between them",
+    "characters": "runs of letters within words",
+    "repeats": "words that come again",
+}
 MAX_PARAMETER_ROWS = 12  # of a table of parameters
 MAX_PARAMETER_COLUMNS = 9  # of such a table
 
@@ -36,46 +46,19 @@ def summary_of(model: Any) -> Summary | None:
 
 
 def chosen_section(material: Material) -> list[Markup]:
-    """The experts and why they were chosen; or the parameters of a model without choices."""
+    """The experts that were chosen, and what was tried; or the distribution of a model without choices."""
     summary = summary_of(material.model)
     if summary is None:
         return parameters_section(material)
     return [
         paragraph(
             "Several small models, called experts, use each row in their own way. Their weights were fitted on "
-            "left-out rows: those that predicted such rows best were kept."
-        ),
-        heading("Evidence of each column"),
-        paragraph("dB: mean evidence of the column alone about a row's class.", class_="note"),
-        column_table(summary),
-        heading("What was tried"),
-        paragraph(
-            "By leave-one-out log loss: lower is better. An expert of weight 0 was tried and not needed.",
-            class_="note",
+            "left-out rows. Log losses are leave-one-out: lower is better. An expert of weight 0 was chosen among "
+            "candidates of its kind and not needed; one without a weight was not chosen."
         ),
         candidate_table(summary),
-        *(paragraph(cut(note, 300), class_="note") for note in summary.notes[:10]),
+        *(paragraph(cut(note, 600), class_="note") for note in (summary.legend, *summary.notes[:10]) if note),
     ]
-
-
-def column_table(summary: Summary) -> Markup:
-    """Columns by how informative they are, with their smoothing."""
-    columns = summary.columns.to_dict()
-    order = sorted(range(len(columns["column"])), key=lambda i: -(columns["dB"][i] or 0.0))
-    largest = max((db for db in columns["dB"] if db), default=1.0)
-    lines: list[tuple[Any, ...]] = [
-        (
-            data(columns["column"][i], 60),
-            number(columns["dB"][i], 3),
-            bar((columns["dB"][i] or 0.0) / largest),
-            columns["kind"][i],
-            columns["distribution"][i] or "",
-        )
-        for i in order[:MAX_COLUMNS_LISTED]
-    ]
-    if len(order) > MAX_COLUMNS_LISTED:
-        lines.append((f"{count(len(order) - MAX_COLUMNS_LISTED)} more", "", "", "", ""))
-    return table(("column", "dB", "", "kind", "distribution"), lines, "Evidence of each column", "bars by-column")
 
 
 def candidate_table(summary: Summary) -> Markup:
@@ -87,16 +70,15 @@ def candidate_table(summary: Summary) -> Markup:
     lines: list[tuple[Any, ...]] = [
         (
             candidates["candidate"][i],
-            cut(candidates["setting"][i] or "", 80),
+            cut(candidates["setting"][i] or "", 140),
             number(candidates["log loss"][i]),
             number(candidates["weight"][i], 3),
-            "in use" if candidates["chosen"][i] else "",
         )
         for i in [*used, *others[:MAX_CANDIDATES]]
     ]
     if len(others) > MAX_CANDIDATES:
-        lines.append((f"{count(len(others) - MAX_CANDIDATES)} more", "", "", "", ""))
-    return table(("expert", "setting", "log loss", "weight", ""), lines, "What was tried")
+        lines.append((f"{count(len(others) - MAX_CANDIDATES)} more", "", "", ""))
+    return table(("expert", "setting", "log loss", "weight"), lines, "What was tried", "settings")
 
 
 def parameters_section(material: Material) -> list[Markup]:
@@ -104,11 +86,26 @@ def parameters_section(material: Material) -> list[Markup]:
     model = material.model
     first_sentence = (inspect.getdoc(type(model)) or "").split("\n\n")[0].replace("\n", " ")
     out = [paragraph(f"{material.name}. {first_sentence}" if first_sentence else material.name)]
-    for name in ("blocks_", "reliability_", "params"):
+    cells = getattr(getattr(getattr(model, "model_", None), "sums", None), "cells", None)
+    if cells is not None:
+        return [*out, item_table(cells, model.reliability_)]
+    for name in ("blocks_", "params"):
         parameters = getattr(model, name, None)
         if isinstance(parameters, Table) and parameters.rows:
             return [*out, heading(parameters.title.replace("_", " ").capitalize()), parameter_table(parameters)]
     return out
+
+
+def item_table(cells: Mapping[str, Any], reliability: Table) -> Markup:
+    """The kinds of items that a model of texts counts, how many there are, and how many weights they have."""
+    weights = Counter(row[0] for row in reliability.rows)
+    lines: list[tuple[Any, ...]] = [
+        (block, ITEMS[block], count(int(np.count_nonzero(np.diff(own.ptr)))), count(weights[block]))
+        for block, own in cells.items()
+    ]
+    if weights["common"]:
+        lines.append(("common", "the most common of these, modelled together", "", count(weights["common"])))
+    return table(("items", "what they are", "distinct", "weights"), lines, "What is counted")
 
 
 def parameter_table(parameters: Table) -> Markup:

@@ -125,7 +125,7 @@ def curve_markup(comparison: Comparison, note: str) -> list[Markup]:
     x = np.array(comparison.sizes, dtype=float)
     finite = loss[np.isfinite(loss)]
     high = min(float(finite.max(initial=0.0)), MAX_LOSS_RATIO * float(loss[1].max())) * 1.1 or 1.0
-    plane = Plane((x[0], x[-1]), (0.0, high), "rows learned", "log loss", log_x=True, width=520, height=300)
+    plane = Plane((x[0], x[-1]), (0.0, high), "rows learned", "log loss", log_x=True, width=520, height=240)
     for m, (name, style) in enumerate(((MODEL_NAME, "s0"), (SHARES_NAME, "s1 dashed"))):
         visible = np.minimum(loss[m], high)
         if np.isfinite(error[m]).all():

@@ -38,11 +38,10 @@ MAX_CLASSES_SHOWN = 6  # the largest
 MAX_CLASSES = 200  # for more, computing it takes longer than the rest of the page
 MAX_ITEMS = 6  # per class
 MAX_STEPS = 10  # of the example, besides the prior and the rest
-MAX_STEPS_OF_SEVERAL = 4  # of each mistake
 MAX_ROWS_SHOWN = 5  # mistakes, and untypical rows
 MAX_RARE_VALUES = 6  # of an untypical row
 MAX_TEXT_CHARACTERS = 700  # of the example
-MAX_VALUES_SHOWN, MAX_VALUES_MARKED = 40, 3  # of a row
+MAX_VALUES_SHOWN, MAX_WORDS = 40, 8  # of a row or a text among several
 MAX_VALUE_CHARACTERS = 160  # of a value of a row
 
 
@@ -108,8 +107,9 @@ def example_section(material: Material) -> list[Markup]:
     i, judged = typical_row(material), material.judged
     if len(material.classes) < 2:
         return [NoSection("there is only one class")]
-    prediction = plain(material.classes[int(np.argmax(material.model.predict_log_proba(material.row(i))[0]))])
-    why = material.explain(i, target=prediction)
+    scores = judged.log_proba[i] if judged is not None else material.model.predict_log_proba(material.row(i))[0]
+    prediction = plain((material.classes if judged is None else judged.classes)[int(np.argmax(scores))])
+    why, without = material.explain(i, target=prediction)
     sentence: list[Any] = [
         f"Row {count(material.number(i))} (rows are counted from 1), a typical one. The model predicts "
     ]
@@ -117,7 +117,7 @@ def example_section(material: Material) -> list[Markup]:
     if judged is not None:
         truth = plain(judged.classes[judged.truth[i]])
         sentence += [", which is correct"] if truth == prediction else ["; its true class is ", data(truth, 40)]
-    sentence.append(".")
+    sentence.append(". It was learned, and is explained by the model without it." if without else ".")
     return [
         paragraph(*sentence),
         probability_line(why),
@@ -129,7 +129,7 @@ def example_section(material: Material) -> list[Markup]:
             class_="note",
         ),
         *marked_text(why),
-        *without_row_note(material, i, why),
+        *([paragraph(*marks_legend(data(why.target, 40)), class_="note")] if isinstance(why, TextEvidence) else []),
     ]
 
 
@@ -166,10 +166,7 @@ def probability_line(why: Evidence) -> Markup:
 
 def evidence_table(why: Evidence, max_items: int) -> Markup:
     """Bars of evidence: the prior, the strongest items, the rest, and their total."""
-    shown = why.items[:max_items]
-    rest = why.items[max_items:]
-    lines: list[tuple[Any, Any, float]] = [("prior odds", "", why.prior)]
-    lines += [(name, value, db) for name, value, db in shown]
+    lines: list[tuple[Any, Any, float]] = [("prior odds", "", why.prior), *why.items[:max_items]]
     longest = max((abs(db) for *_, db in lines if math.isfinite(db)), default=0.0) or 1.0
     cells: list[tuple[Any, ...]] = [
         (
@@ -180,71 +177,64 @@ def evidence_table(why: Evidence, max_items: int) -> Markup:
         )
         for name, value, db in lines
     ]
-    if rest:  # a sum, like the total: only items have bars
-        rest_total = float(sum(db for _, _, db in rest))
-        cells.append((f"{count(len(rest))} more", "", decibans(0.0 if math.isnan(rest_total) else rest_total), ""))
+    # Sums, like the total: only items have bars.
+    cells += [(name, "", decibans(db), "") for name, db in why.rest(why.items[max_items:])]
     cells.append(("total", "", decibans(why.total), ""))
-    head = (
-        "evidence",
-        "value",
-        "dB",
-        joined([tag("span", "← ", data(why.against, 24)), tag("span", data(why.target, 24), " →")]),
-    )
-    caption = f"Evidence for {why.target} over {why.against}"
-    return table(head, cells, caption, "bars evidence")
+    sides = joined([tag("span", "← ", data(why.against, 24)), tag("span", data(why.target, 24), " →")])
+    head: tuple[Any, ...] = ("evidence", "value", "dB", sides)
+    if not any(value for _, value, *_ in cells):  # words that occur once
+        head, cells = (head[0], *head[2:]), [(cell[0], *cell[2:]) for cell in cells]
+    return table(head, cells, f"Evidence for {why.target} over {why.against}", "bars evidence")
 
 
 def value_markup(why: Evidence, value: Any) -> Any:
-    if isinstance(plain(value), float) and not isinstance(why, TextEvidence):
-        return tag("span", number(value))
-    shown = why.shown_value(value)
+    shown = why.shown_value(plain(value))
     return data(shown, 40) if shown else ""
 
 
 def marked_text(why: Evidence, max_characters: int = MAX_TEXT_CHARACTERS) -> list[Markup]:
-    """A text with its evidence marked: underlined if for the target, dotted if against it."""
+    """A text with its evidence marked: underlined if for the target, dotted if against it. Of a long one, the part with
+    the most evidence."""
     if not isinstance(why, TextEvidence) or not why.text:
         return []
-    parts: list[Any] = []
-    at = 0
+    first = strongest_part(why, max_characters)
+    last, at, parts = first + max_characters, first, list[Any](["… "] if first else [])
     for start, end, db in why.spans:
-        if start >= max_characters:
+        if start >= last:
             break
-        if abs(db) >= WEAK:
+        if start >= at and abs(db) >= why.weak:
             parts.append(prose(why.text[at:start]))
             side = "pro" if db > 0 else "con"
             strong = " strong" if abs(db) >= STRONG else ""
             parts.append(tag("mark", prose(why.text[start:end][:80]), class_=side + strong, title=f"{decibans(db)} dB"))
             at = end
-    parts.append(prose(why.text[at : max(at, max_characters)]))
+    parts.append(prose(why.text[at : max(at, last)]))
     if len(why.text) > max_characters:
         parts.append(f"… ({count(len(why.text))} characters)")
-    legend = paragraph(
-        tag("mark", "evidence for", class_="pro"),
-        " ",
-        data(why.target, 40),
-        " · ",
-        tag("mark", "evidence against", class_="con"),
-        " · fainter: less than 6 dB",
-        class_="note",
-    )
-    return [tag("blockquote", *parts), legend]
+    return [tag("blockquote", *parts)]
 
 
-def without_row_note(material: Material, i: int, why: Evidence) -> list[Markup]:
-    """For a learned row: its leave-one-out probability."""
-    if not material.learned or material.judged is None:
-        return []
-    code_of = {plain(label): c for c, label in enumerate(material.judged.classes)}
-    p_without_row = float(material.judged.proba[i, code_of[plain(why.target)]])
-    return [
-        paragraph(
-            "The row is one of those that were learned. Without it the model predicts P(",
-            data(why.target, 40),
-            f") = {p_without_row:.4f}.",
-            class_="note",
-        )
-    ]
+def strongest_part(why: TextEvidence, max_characters: int) -> int:
+    """Where the part of a text begins that has the most evidence; from the beginning, where all of it can be shown."""
+    if len(why.text) <= max_characters:
+        return 0
+    starts, ends = (np.array([span[i] for span in why.spans], dtype=np.int64) for i in (0, 1))
+    so_far = np.append(0.0, np.cumsum([abs(db) for *_, db in why.spans]))
+    if not len(starts):
+        return 0
+    last = np.searchsorted(ends, starts + max_characters, side="right")
+    within = so_far[last] - so_far[:-1]
+    best = int(np.argmax(within))
+    if so_far[np.searchsorted(ends, max_characters, side="right")] >= within[best]:
+        return 0
+    room = max_characters - int(ends[last[best] - 1] - starts[best]) if last[best] > best else 0
+    return max(0, int(starts[best]) - room // 2)  # in the middle
+
+
+def marks_legend(target: Any) -> list[Any]:
+    """What the marks in a text or a row mean."""
+    pro, con = tag("mark", "evidence for", class_="pro"), tag("mark", "evidence against", class_="con")
+    return [pro, " ", target, " · ", con, f" · fainter: less than {STRONG:g} dB"]
 
 
 # ------------------------------------------------------------------ mistakes
@@ -260,66 +250,73 @@ def mistakes_section(material: Material) -> list[Markup]:
         return [paragraph("There are none: every row was predicted correctly.")]
     worst = wrong[np.argsort(-judged.log_losses[wrong], kind="stable")][:MAX_ROWS_SHOWN]
     known = set(map(plain, material.classes))
-    out = [
+    cases, all_without = [], True
+    for i in worst.tolist():
+        truth, prediction = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
+        true_p, predicted_p = float(judged.proba[i, judged.truth[i]]), float(judged.proba[i].max())
+        block: list[Any] = [
+            tag("h3", f"Row {count(material.number(i))}: ", data(truth, 40), ", predicted as ", data(prediction, 40)),
+            paragraph(
+                "P(",
+                data(prediction, 40),
+                f") = {predicted_p:.4f}, P(",
+                data(truth, 40),
+                f") = {true_p:.4f}" if true_p >= 5e-5 or true_p == 0.0 else f") = {true_p:.1e}",
+                class_="note",
+            ),
+        ]
+        if truth in known and truth != prediction:
+            why, without = material.explain(i, target=prediction, against=truth)
+            all_without &= without
+            block += [*marked_text(why, 300), row_evidence(material, i, why)]
+        else:
+            block += [paragraph("The model does not know this class.", class_="note"), row_evidence(material, i)]
+        cases.append(tag("div", *block, class_="case"))
+    explained = "Explained by the model without the row: " if all_without else "The evidence: "
+    if material.learned and not all_without:
+        explained = "The evidence is that of the model, which has learned the rows and favours their classes: "
+    return [
         paragraph(
             f"Of {pluralize(len(wrong), 'mistake')}, those with the lowest probability of the true class. Check them: "
             "some may be wrong labels, others may need columns that the model lacks."
-        )
+        ),
+        paragraph(explained, *marks_legend("the prediction"), class_="note"),
+        *cases,
     ]
-    if material.learned:
-        out.append(
-            paragraph(
-                "Probabilities are those without the row; the evidence is that of the whole model, which has learned "
-                "it and so has more evidence for its class.",
-                class_="note",
-            )
-        )
-    for i in worst.tolist():
-        truth, prediction = plain(judged.classes[judged.truth[i]]), plain(judged.predictions[i])
-        true_p = float(judged.proba[i, judged.truth[i]])
-        predicted_p = float(judged.proba[i].max())
-        title = tag(
-            "h3",
-            f"Row {count(material.number(i))}: ",
-            data(truth, 40),
-            ", predicted as ",
-            data(prediction, 40),
-        )
-        about = paragraph(
-            "P(",
-            data(prediction, 40),
-            f") = {predicted_p:.4f}, P(",
-            data(truth, 40),
-            f") = {true_p:.4f}." if true_p >= 5e-5 or true_p == 0.0 else f") = {true_p:.1e}.",
-        )
-        block: list[Any] = [title, about]
-        if truth in known and truth != prediction:
-            why = material.explain(i, target=prediction, against=truth)
-            block += [evidence_table(why, MAX_STEPS_OF_SEVERAL), *marked_text(why, 300), *row_values(material, i, why)]
-        else:
-            block += [paragraph("The model does not know this class.", class_="note"), *row_values(material, i)]
-        out.append(tag("div", *block, class_="case"))
-    return out
 
 
-def row_values(material: Material, i: int, why: Evidence | None = None) -> list[Markup]:
-    """A row's values, in the order of the columns; those with the strongest evidence are marked."""
-    evidence: dict[str, float] = {}
-    for name, _, db in () if why is None else why.items:
-        for col in material.read_columns:
-            if name == col.name or name.startswith((f"{col.name}: ", f"{col.name} given ")):
-                evidence[col.name] = evidence.get(col.name, 0.0) + db
-    strongest = sorted((name for name, db in evidence.items() if abs(db) >= WEAK), key=lambda n: -abs(evidence[n]))
-    parts = []
-    for col in material.read_columns[:MAX_VALUES_SHOWN]:
-        shown = joined([data(col.name, 30), " = ", data(shown_value(col.column, i), MAX_VALUE_CHARACTERS)])
-        if col.name in strongest[:MAX_VALUES_MARKED]:
-            db = evidence[col.name]
-            shown = tag("mark", shown, class_="pro" if db > 0 else "con", title=f"{decibans(db)} dB")
-        parts.append(tag("li", shown))
-    more = len(material.read_columns) - MAX_VALUES_SHOWN
-    parts += [tag("li", f"and {count(more)} more")] if more > 0 else []
-    return [tag("ul", *parts, class_="values row")] if parts else []
+def row_evidence(material: Material, i: int, why: Evidence | None = None) -> Markup:
+    """A row with the evidence of each value, the strongest first; of a text, its strongest words."""
+    columns = material.read_columns[:MAX_VALUES_SHOWN]
+    values: dict[str, Any] = {col.name: shown_value(col.column, i) for col in columns}
+    terms: dict[str, float | None] = dict.fromkeys(values)  # a missing value may have no evidence
+    for name, value, db in () if why is None else why.items:
+        owner = next((own for own in values if name == own or name.startswith((f"{own}: ", f"{own} given "))), name)
+        terms[owner] = (terms.get(owner) or 0.0) + db
+        values.setdefault(owner, value)
+    order = sorted(terms, key=lambda name: -abs(terms[name] or 0.0))
+    if why is None:
+        parts = [value_chip(data(name, 30), " = ", data(values[name], MAX_VALUE_CHARACTERS)) for name in order]
+    else:
+        most = MAX_VALUES_SHOWN if columns else MAX_WORDS
+        parts = [value_chip("prior odds", db=why.prior)]
+        parts += [
+            value_chip(data(why.item_label(n, values[n]), MAX_VALUE_CHARACTERS), db=terms[n]) for n in order[:most]
+        ]
+        parts += [value_chip(n, db=db) for n, db in why.rest([(n, values[n], terms[n] or 0.0) for n in order[most:]])]
+        parts.append(tag("li", tag("b", f"total {decibans(why.total)} dB")))
+    more = len(material.read_columns) - len(columns)
+    parts += [tag("li", f"and {pluralize(more, 'column')} more")] if more > 0 else []
+    return tag("ul", *parts, class_="values row")
+
+
+def value_chip(*shown: Any, db: float | None = None) -> Markup:
+    """A value with its evidence, marked by its strength."""
+    if db is None:
+        return tag("li", *shown)
+    side = "pro" if db > 0 else "con"
+    kind = None if abs(db) < WEAK else f"{side} strong" if abs(db) >= STRONG else side
+    return tag("li", tag("mark", *shown, " ", tag("span", decibans(db)), class_=kind))
 
 
 # ------------------------------------------------------------------ least typical rows

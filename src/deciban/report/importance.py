@@ -8,6 +8,7 @@ import numpy as np
 
 from deciban.errors import DecibanError
 from deciban.report.markup import (
+    PERCENT,
     Markup,
     NoSection,
     Number,
@@ -25,7 +26,8 @@ from deciban.report.markup import (
 )
 from deciban.report.rows import Material
 from deciban.report.svg import BOTTOM_MARGIN, Plane, bar, legend_mark, path, signed_bar
-from deciban.results.importance import Curve, Importance, Point, pair_sentence
+from deciban.results.importance import Curve, Importance, Point
+from deciban.results.summary import Summary, decisive_sentence
 from deciban.show import plain
 
 MAX_ITEMS, MAX_CURVES, MAX_BARS = 12, 6, 8  # ranked, drawn, and values of a category
@@ -56,10 +58,12 @@ def importance_of(material: Material) -> Importance | str:
     return found
 
 
-def importance_section(importance: Importance | str) -> list[Markup]:
+def importance_section(importance: Importance | str, summary: Summary | None = None) -> list[Markup]:
     """The ranking, and the curves of the most important columns."""
     if isinstance(importance, str):
         return [NoSection(importance)]
+    questions = [] if summary is None else map(decisive_sentence, summary.decisive)
+    asked = [question.replace(" %", PERCENT).rpartition(": it") for question in questions]
     drawn = [curve for curve in importance.curves if len(curve.points) > 1][:MAX_CURVES]
     parts = [
         paragraph(
@@ -67,8 +71,9 @@ def importance_section(importance: Importance | str) -> list[Markup]:
             f"other class, in decibans, on average over {pluralize(importance.rows, 'row')} {importance.how}. Bars "
             "show the mean size; signed numbers are the mean evidence for the true class."
         ),
+        *(paragraph(tag("b", first[:1].upper(), cut(first[1:], 200)), colon, rest) for first, colon, rest in asked),
         ranking(importance),
-        *(paragraph(pair_sentence(pair), class_="note") for pair in importance.pairs),
+        *(paragraph(sentence, class_="note") for sentence in importance.sentences()),
     ]
     if drawn:
         parts += [curves_legend(importance), columns(*(curve_card(importance, curve) for curve in drawn))]
@@ -76,7 +81,7 @@ def importance_section(importance: Importance | str) -> list[Markup]:
 
 
 def ranking(importance: Importance) -> Markup:
-    shown = importance.items[:MAX_ITEMS]
+    shown = importance.ranked[:MAX_ITEMS]
     longest = max((item.size for item in shown), default=0.0) or 1.0
     classes = importance.classes if len(importance.classes) <= MAX_CLASSES_IN_RANKING else ()
     head = (importance.what, "mean |dB|", "", "for the truth", *(joined(["rows of ", data(c, 20)]) for c in classes))

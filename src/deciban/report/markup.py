@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from deciban.show import one_line, plain, visible
+from deciban.show import one_line, plain, signed, visible
 
 VOID_TAGS = {"meta", "link", "br"}  # elements without an end tag
 MAX_CHARACTERS_SHOWN = 100  # of a word or a value
@@ -151,7 +151,7 @@ def number(value: float | None, digits: int = 4) -> Number:
     """
     if value is None or math.isnan(value):
         return Number("–")
-    return Number(("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value:.{digits}g}".replace("-", "−"))
+    return Number(("∞" if value > 0 else "−∞") if math.isinf(value) else f"{value + 0.0:.{digits}g}".replace("-", "−"))
 
 
 def percent(share: float | None, digits: int = 1) -> Number:
@@ -178,9 +178,7 @@ def decibans(db: float) -> Number:
     >>> decibans(3.04), decibans(-12.0), decibans(float("-inf"))
     ('+3.0', '−12.0', '−∞')
     """
-    if math.isinf(db):
-        return Number("+∞" if db > 0 else "−∞")
-    return Number(f"{db:+.1f}".replace("-", "−"))
+    return Number(signed(db).replace("-", "−"))
 
 
 def listed(names: Sequence[Any], max_names: int = 4) -> Markup:

@@ -14,7 +14,7 @@ import numpy as np
 
 from deciban.errors import DecibanError, ForgetError
 from deciban.report.boundary import boundary_section
-from deciban.report.chosen import chosen_section
+from deciban.report.chosen import chosen_section, summary_of
 from deciban.report.curve import curve_section
 from deciban.report.data import data_section
 from deciban.report.evidence import example_section, mistakes_section, strongest_section, untypical_section
@@ -117,7 +117,7 @@ def page(
     importance = importance_of(material)
     makers: dict[str, Section] = {
         "goodness": goodness_section,
-        "importance": lambda _: importance_section(importance),
+        "importance": lambda m: importance_section(importance, summary_of(m.model)),
         "confusions": confusion_section,
         "calibration": calibration_section,
         "thresholds": threshold_section,
@@ -193,16 +193,10 @@ def section(key: str, name: str, parts: list[Markup]) -> Markup:
 DECIBAN_SCALE = [
     paragraph(
         "A deciban (dB) is a weight of evidence: ten times the logarithm of odds. Evidence adds up, like weights on "
-        "a pair of scales."
-    ),
-    paragraph(
-        "0 dB is an even chance; 3 dB is two to one (67\N{NO-BREAK SPACE}%), 10 dB ten to one "
+        "a pair of scales. 0 dB is an even chance; 3 dB is two to one (67\N{NO-BREAK SPACE}%), 10 dB ten to one "
         "(91\N{NO-BREAK SPACE}%), 20 dB a hundred to one (99\N{NO-BREAK SPACE}%), and 30 dB a thousand to one "
-        "(99.9\N{NO-BREAK SPACE}%)."
-    ),
-    paragraph(
-        "A minus sign is evidence for the other class, of the same strength. About 1 dB is the smallest difference "
-        "that people notice."
+        "(99.9\N{NO-BREAK SPACE}%). A minus sign is evidence for the other class, of the same strength. About 1 dB is "
+        "the smallest difference that people notice."
     ),
 ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +20,7 @@ from deciban.reading.given import Rows
 from deciban.reading.kinds import LEFT_OUT, ColumnKind, infer
 from deciban.reading.missing import is_missing
 from deciban.results.evaluation import Judged
+from deciban.show import value_text
 
 MAX_ROWS_LOOKED_AT = 20_000  # of more rows, a random sample
 
@@ -80,10 +83,18 @@ class Material:
         """A row's number in the data as given, from 1."""
         return 1 + int(i if self.where is None else self.where[i])
 
-    def explain(self, i: int, target: Any = None, against: Any = None) -> Any:
-        """The evidence for a row's prediction."""
+    def explain(self, i: int, target: Any = None, against: Any = None) -> tuple[Any, bool]:
+        """The evidence for a row's prediction, and whether it is that of the model without the row, if it was learned:
+        the row itself is evidence for its class, and would hide a mistake."""
         options = {} if self.names is None or hasattr(self.model, "kinds_") else {"names": list(self.names)}
-        return self.model.explain(self.row(i), target=target, against=against, **options)
+        row = self.row(i)
+        if self.learned and self.labels is not None and hasattr(self.model, "forget"):
+            with contextlib.suppress(ValueError):  # such as a mixture, or the last row of a class
+                without = copy.copy(self.model).forget(row, self.labels[i : i + 1])
+                why = without.explain(row, target=target, against=against, **options)
+                if np.isfinite([why.prior, *(db for _, _, db in why.items)]).all():
+                    return why, True
+        return self.model.explain(row, target=target, against=against, **options), False
 
 
 def read_rows(X: Any, y: Any) -> tuple[Rows, Array | None, Array, int, int]:
@@ -158,4 +169,4 @@ def shown_value(column: Column, row: int) -> str:
     value = float(column.values[row])
     if column.dates is not None:
         return str(np.datetime64(0, "D") + np.timedelta64(int(np.floor(value)), "D"))
-    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.5g}"
+    return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else value_text(value)

@@ -18,6 +18,7 @@ from deciban.report.markup import PERCENT, Markup, cut, tag
 N_COLOURS = 6  # classes with their own colour and mark
 CHART_WIDTH, CHART_HEIGHT = 340, 280  # of a chart
 LEFT_MARGIN, RIGHT_MARGIN, TOP_MARGIN, BOTTOM_MARGIN = 46, 20, 28, 40  # around it
+MAX_LABEL_CHARACTERS = 24  # of a category next to its bars
 MAX_POINTS_PER_SIDE = 400  # more points along a side cannot be distinguished
 
 
@@ -224,8 +225,9 @@ def histograms(shares: Floats, names: Sequence[str], ends: tuple[str, str], titl
 
 def category_bars(shares: Floats, categories: Sequence[str], title: str, about: str) -> Markup:
     """Bars to the right, labelled by category, for each class below each other; `shares` is (classes, categories)."""
-    left, thick, gap = 110.0, (12.0 if len(shares) == 1 else 7.0), 7.0
-    k, width, room = len(shares), CHART_WIDTH, CHART_WIDTH - 110.0 - 34.0
+    longest = max((min(len(name), MAX_LABEL_CHARACTERS) for name in categories), default=0)
+    left, thick, gap = max(92.0, 6.3 * longest + 12.0), (12.0 if len(shares) == 1 else 7.0), 6.0
+    k, width, room = len(shares), CHART_WIDTH, CHART_WIDTH - left - 34.0
     top = float(shares.max(initial=0.0)) or 1.0
     drawn: list[Markup] = []
     for b, name in enumerate(categories):
@@ -234,11 +236,10 @@ def category_bars(shares: Floats, categories: Sequence[str], title: str, about: 
             y = start + c * thick
             length = room * share / top
             drawn.append(path(f"M{left} {y:.1f}h{length:.1f}v{thick - 1:.1f}h-{length:.1f}z", f"c{c % N_COLOURS}"))
-        drawn.append(text_element(left - 8, start + k * thick / 2 + 4, cut(name, 15), "end"))
+        drawn.append(text_element(left - 8, start + k * thick / 2 + 4, cut(name, MAX_LABEL_CHARACTERS), "end"))
         largest = float(shares[:, b].max())
-        drawn.append(
-            text_element(left + room * largest / top + 5, start + k * thick / 2 + 4, f"{100.0 * largest:.0f}{PERCENT}")
-        )
+        share = f"<1{PERCENT}" if 0 < largest < 0.005 else f"{100.0 * largest:.0f}{PERCENT}"
+        drawn.append(text_element(left + room * largest / top + 5, start + k * thick / 2 + 4, share))
     drawn.append(path(f"M{left} 0V{len(categories) * (k * thick + gap) - gap + 4:.1f}", "axis"))
     return svg(width, len(categories) * (k * thick + gap) - gap + 4, title, about, *drawn)
 

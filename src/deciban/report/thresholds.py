@@ -13,6 +13,7 @@ from deciban.errors import DecibanError, did_you_mean
 from deciban.report.markup import (
     Markup,
     NoSection,
+    Number,
     columns,
     count,
     data,
@@ -22,6 +23,7 @@ from deciban.report.markup import (
     paragraph,
     percent,
     table,
+    tag,
 )
 from deciban.report.rows import Material
 from deciban.report.svg import Plane
@@ -30,6 +32,7 @@ from deciban.show import plain
 
 THRESHOLDS = (0.1, 0.25, 0.5, 0.75, 0.9)
 N_POINTS = 200  # of the curve
+TIMES_LOWEST = 8.0  # what costs more is not drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,10 +117,10 @@ def threshold_section(material: Material) -> list[Markup]:
     cheapest = fine[cost == cost.min()]
     best = float(cheapest[np.argmin(np.abs(cheapest - neutral))])  # of several, the least surprising
     shown = ThresholdCounts.of(proba, is_positive, weight, sorted({*THRESHOLDS, neutral, best}))
+    priced = material.costs is not None
     return [
         paragraph(*introduction(material, costs, best, curve)),
-        columns(cost_figure(curve, costs, best, material.costs is not None), class_="pair"),
-        threshold_table(shown, costs, material.costs is not None, best),
+        columns(cost_figure(curve, costs, best, priced), threshold_table(shown, costs, priced, best), class_="pair"),
     ]
 
 
@@ -137,25 +140,34 @@ def introduction(
         joined(["A row counts as ", name, " if its probability of it reaches the threshold. "]),
         priced,
         f"If the probabilities are calibrated, {number(neutral, 2)} is the threshold of least cost; on these rows it "
-        f"costs {number(at_neutral)}, "
-        + ("and no other costs less." if best == neutral else f"and {number(best, 2)} costs least, {number(lowest)}."),
+        f"costs {amount(at_neutral)}, "
+        + ("and no other costs less." if best == neutral else f"and {number(best, 2)} costs least, {amount(lowest)}."),
     ]
+
+
+def amount(cost: float) -> Number:
+    """A cost: whole numbers in full."""
+    return count(cost) if cost.is_integer() else number(cost)
 
 
 def cost_figure(curve: ThresholdCounts, costs: tuple[float, float], best: float, priced: bool) -> Markup:
     """The cost of all mistakes by threshold."""
     total = curve.cost(costs)
-    # Above the cost of one answer for all rows, no threshold is of interest.
-    top = min(costs[0] * (curve.rows - curve.positive), costs[1] * curve.positive) * 1.1 or float(total.max()) or 1.0
+    # Above the cost of one answer for all rows, or far above the lowest, no threshold is of interest.
+    one_answer = min(costs[0] * (curve.rows - curve.positive), costs[1] * curve.positive)
+    top = min(1.1 * one_answer, max(TIMES_LOWEST * float(total.min()), 0.1 * one_answer)) or float(total.max()) or 1.0
     plane = Plane((0.0, 1.0), (0.0, top), "threshold", "cost of all mistakes" if priced else "mistakes")
-    plane.line(curve.threshold, np.minimum(top, costs[0] * curve.false_positive), "s1 dashed")
-    plane.line(curve.threshold, np.minimum(top, costs[1] * curve.false_negative), "guide")
-    plane.line(curve.threshold, np.minimum(top, total), "s0")
+    for cost, style in (
+        (costs[0] * curve.false_positive, "s1 dashed"),
+        (costs[1] * curve.false_negative, "guide"),
+        (total, "s0"),
+    ):
+        plane.line(curve.threshold, np.where(cost <= top, cost, np.nan), style)
     plane.dots(np.array([best]), np.array([total.min()]), "c0")
-    about = f"Lowest at {number(best, 2)}: {number(float(total.min()))}"
+    about = f"Lowest at {number(best, 2)}: {amount(float(total.min()))}"
     return figure(
         plane.to_svg("Cost by threshold", about),
-        "All mistakes (solid), false positives (dashed orange) and false negatives (dashed grey).",
+        "All mistakes (solid), false positives (orange dashes) and false negatives (grey dashes).",
     )
 
 
@@ -165,13 +177,14 @@ def threshold_table(shown: ThresholdCounts, costs: tuple[float, float], priced: 
     for i, threshold in enumerate(shown.threshold.tolist()):
         true, false = float(shown.true_positive[i]), float(shown.false_positive[i])
         cells = [
-            joined([f"{threshold:.2g}", " (cheapest)" if threshold == best else ""]),
+            tag("b", f"{threshold:.2g} ✓") if threshold == best else f"{threshold:.2g}",
             count(true + false),
             count(false),
             count(float(shown.false_negative[i])),
             percent(true / (true + false) if true + false else None),
             percent(true / shown.positive),
         ]
-        lines.append((*cells, number(float(shown.cost(costs)[i]))) if priced else tuple(cells))
-    head = ["threshold", "predicted positive", "false positives", "false negatives", "precision", "recall"]
-    return table([*head, "cost"] if priced else head, lines, "Mistakes by threshold")
+        lines.append((*cells, amount(float(shown.cost(costs)[i]))) if priced else tuple(cells))
+    head = ["threshold", "positive", "false pos.", "false neg.", "precision", "recall"]
+    inside = table([*head, "cost"] if priced else head, lines, "Mistakes by threshold", "narrow")
+    return tag("div", inside, paragraph("✓ costs least. Positive: rows that reach the threshold.", class_="note"))

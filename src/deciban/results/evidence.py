@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from deciban.errors import DecibanError
-from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number, signed_bars
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, signed, signed_bars, value_text
 
 MAX_BARS = 20  # of a picture
+MIN_LISTED, MAX_LISTED = 12, 24  # items of a table,
+MAX_SHARE_UNLISTED = 0.25  # of all evidence, above which more items are listed
 MIN_DECIBANS_EXPLAINED = 0.5  # of an item that is not a column or word: weaker ones are not explained
+MIN_DECIBANS_APART = 1.0  # for and against, of items that are not shown, to be listed separately
 CORRECTION = "class balance (correction)"
 ABSENT = "(common words that are absent)"
 TOGETHER = "together"
+CONSTANTS = (CORRECTION, ABSENT)  # the same in every text
 # Evidence that belongs to no single column or word, explained.
 MEANINGS = {
     CORRECTION: "a constant fitted on left-out rows, because the other evidence favours one class on average.",
@@ -57,19 +61,30 @@ class Evidence(Result):
             "probability": self.probability,
         }
 
-    def to_table(self, most: int = 12) -> Table:
-        """The strongest items, with bars on one scale; the others summed, and the total, without bars."""
+    def to_table(self, most: int | None = None) -> Table:
+        """The strongest items, with bars on one scale; the others summed, and the total, without bars.
+
+        By default 12 items are listed, or up to 24 if the others are more than a quarter of all evidence.
+        """
+        most = self._enough() if most is None else most
         terms: list[tuple[str, Any, float]] = [("prior odds", "", self.prior), *self.items[:most]]
         rows: list[tuple[Any, ...]] = [
-            (name, self.shown_value(value), signed(db), bar)
+            (name, self.shown_value(value), signed(db, 2), bar)
             for (name, value, db), bar in zip(terms, signed_bars([db for _, _, db in terms]), strict=True)
         ]
-        rows += [(what, "", signed(db), "") for what, db in self._rest(self.items[most:])]
-        rows.append(("total", f"P = {self.probability:.4f}", signed(self.total), ""))
-        odds = f"{self.target} rather than {self.against}: {signed(self.total)} dB"
+        rows += [(what, "", signed(db, 2), "") for what, db in self.rest(self.items[most:])]
+        rows.append(("total", f"P = {self.probability:.4f}", signed(self.total, 2), ""))
+        odds = f"{self.target} rather than {self.against}: {signed(self.total, 2)} dB"
         title = f"{odds}, P({self.target}) = {self.probability:.4f}"
-        colours = ["green" if row[2].startswith("+") else "red" for row in rows]
+        colours = [{"+": "green", "-": "red"}.get(row[2][0], "") for row in rows]
         return Table(title, ("evidence", "value", "dB", ""), rows, len(rows), right=("dB",), colours=colours)
+
+    def _enough(self) -> int:
+        """How many items to list, so that the others are little."""
+        sizes = np.nan_to_num([abs(db) for _, _, db in self.items], posinf=0.0)
+        listed = np.cumsum(sizes)
+        enough = int(np.searchsorted(listed, (1.0 - MAX_SHARE_UNLISTED) * sizes.sum())) + 1
+        return int(np.clip(enough, MIN_LISTED, MAX_LISTED))
 
     def _parts(self) -> list[Table | str]:
         return [self.to_table(), *self.meanings()]
@@ -81,10 +96,14 @@ class Evidence(Result):
         }
         return [f"{own[name]}: {meaning}" for name, meaning in MEANINGS.items() if name in own]
 
-    def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
-        """The sum of items that are not shown; ∞ − ∞ counts as 0."""
-        total = float(sum(db for _, _, db in items))
-        return [(f"{len(items)} more", 0.0 if np.isnan(total) else total)] if items else []
+    def rest(self, items: Sequence[tuple[str, Any, float]], what: str = "") -> list[tuple[str, float]]:
+        """The sum of items that are not shown; of those for and those against, where both are more than a little."""
+        pro, con = ([db for _, _, db in items if (db > 0) == side] for side in (True, False))
+        total = float(sum(pro) + sum(con))
+        if sum(pro) >= MIN_DECIBANS_APART and -sum(con) >= MIN_DECIBANS_APART and np.isfinite(total):
+            sides = ((pro, self.target), (con, self.against))
+            return [(f"{len(side)} more{what} for {label}", float(sum(side))) for side, label in sides]
+        return [(f"{len(items)} more{what}", 0.0 if np.isnan(total) else total)] if items else []  # ∞ − ∞ counts as 0
 
     def to_frame(self) -> Any:
         """A pandas data frame of the items (an optional dependency)."""
@@ -102,10 +121,10 @@ class Evidence(Result):
     def steps(self, most: int = MAX_BARS) -> list[tuple[str, float]]:
         """Named terms that add up to the total: the prior odds, the strongest items, and the sum of the others."""
         named = [("prior odds", self.prior)]
-        named += [(self._item_label(name, value), db) for name, value, db in self.items[:most]]
-        return named + self._rest(self.items[most:])
+        named += [(self.item_label(name, value), db) for name, value, db in self.items[:most]]
+        return named + self.rest(self.items[most:])
 
-    def _item_label(self, name: str, value: Any) -> str:
+    def item_label(self, name: str, value: Any) -> str:
         """An item as one line of text."""
         shown = self.shown_value(value)
         return f"{name} = {shown}" if shown else name
@@ -114,7 +133,7 @@ class Evidence(Result):
         """The value of an item, as people write it."""
         if value is None:
             return "missing"
-        return number(value) if isinstance(value, float) else str(value)
+        return value_text(value) if isinstance(value, float) else str(value)
 
 
 def grouping(by: str | None, experts: bool) -> str:
@@ -126,12 +145,3 @@ def grouping(by: str | None, experts: bool) -> str:
     if by not in ("item", "expert"):
         raise DecibanError("by is {by!r}: it must be 'column', 'word', 'item' or 'expert'", by=by)
     return by
-
-
-def signed(decibans: float) -> str:
-    """Decibans with their sign.
-
-    >>> signed(3.0), signed(-float("inf"))
-    ('+3.00', '-∞')
-    """
-    return f"{decibans:+.2f}".replace("inf", "∞")

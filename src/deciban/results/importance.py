@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from deciban.errors import DecibanError, FileError
-from deciban.show import AGAINST, FOR, Result, Table, axes, bars, colour, label, plain
+from deciban.results.evidence import CONSTANTS, MEANINGS, MIN_DECIBANS_EXPLAINED
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, colour, label, plain, signed
 
 MAX_BARS = 20  # of a picture
 MAX_ITEMS_IN_BRIEF = 12
@@ -68,7 +69,7 @@ class Importance(Result):
     importance: mean evidence by column, over 200 rows left out of the sums
     column  |dB|    dB  dB, no  dB, yes
     age      3.0  +2.0    +1.0     +3.0
-    town     0.5  -0.1    +0.0     -0.2
+    town     0.5  -0.1     0.0     -0.2
     """
 
     what: str  # "column" or "word"
@@ -79,6 +80,11 @@ class Importance(Result):
     items: tuple[Item, ...]
     curves: tuple[Curve, ...] = ()
     pairs: tuple[ActingPair, ...] = ()
+
+    @property
+    def ranked(self) -> tuple[Item, ...]:
+        """The items that differ between rows: all but the constants of a text model."""
+        return tuple(item for item in self.items if item.name not in CONSTANTS)
 
     @property
     def least_rows(self) -> int:
@@ -117,18 +123,18 @@ class Importance(Result):
         return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:most]
 
     def to_table(self, most: int = 60) -> Table:
-        sparse = any(item.rows < self.rows for item in self.items)
+        sparse = any(item.rows < self.rows for item in self.ranked)
         shown = self.classes if len(self.classes) <= MAX_CLASSES_IN_TABLE else ()
         head = (self.what, "|dB|", "dB", *(f"dB, {plain(c)}" for c in shown), *(("rows",) if sparse else ()))
         rows = [
             (
                 item.name,
                 f"{item.size:.1f}",
-                f"{item.decibans:+.1f}",
-                *(f"{db:+.1f}" for db in item.by_class[: len(shown)]),
+                signed(item.decibans),
+                *map(signed, item.by_class[: len(shown)]),
                 *((item.rows,) if sparse else ()),
             )
-            for item in self.items
+            for item in self.ranked
         ]
         return Table(self._title(), head, rows, most, right=head[1:])
 
@@ -136,11 +142,20 @@ class Importance(Result):
         return f"importance: mean evidence by {self.what}, over {self.rows:,} rows {self.how}"
 
     def _parts(self) -> list[Table | str]:
-        return [self.to_table(), *map(pair_sentence, self.pairs)]
+        return self.brief(60)
 
     def brief(self, most: int = MAX_ITEMS_IN_BRIEF) -> list[Table | str]:
         """Only the most important items, to be shown above something else."""
-        return [self.to_table(most), *map(pair_sentence, self.pairs)]
+        return [self.to_table(most), *self.sentences()]
+
+    def sentences(self) -> list[str]:
+        """Which columns act together, and what is the same in every row, and so not ranked."""
+        constant = [
+            f"{item.name}, {item.size:.1f} dB in every text: {MEANINGS[item.name]}"
+            for item in self.items
+            if item.name in CONSTANTS and item.size >= MIN_DECIBANS_EXPLAINED
+        ]
+        return [*map(pair_sentence, self.pairs), *constant]
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -167,7 +182,7 @@ class Importance(Result):
         axes."""
         if column is not None:
             return self._plot_curve(ax, self.curve(column))
-        shown = self.items[:MAX_BARS]
+        shown = self.ranked[:MAX_BARS]
         ax = axes(ax, len(shown))
         colours = [FOR if item.decibans >= 0 else AGAINST for item in shown]
         bars(ax, [item.name for item in shown], [item.size for item in shown], colours)

@@ -12,10 +12,9 @@ from typing import Any, TextIO
 from deciban.errors import DataWarning, DecibanError, FileError, warn
 from deciban.sources.blocks import MAX_RECORD_BYTES
 from deciban.sources.column_types import as_number, check_column_count
-from deciban.sources.header import has_header, numbered_names, unique_names
+from deciban.sources.header import DELIMITERS, has_header, numbered_names, unique_names
 from deciban.sources.input_file import UTF_16, ByteStream, InputFile, compression, is_utf_8
 
-DELIMITERS = ",;\t|"
 MAX_NAMES_REPORTED = 10  # of columns that are renamed
 HEAD_BYTES = 1 << 16  # examined to detect the delimiter and the header
 TAB_HEAD_BYTES = 1 << 20  # examined to see whether quotes mean anything in files with tabs

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Sequence
 
 from deciban.sources.column_types import MISSING, as_number
 
 MAX_ROWS = 1000  # enough to decide
+MAX_WORDS_OF_NAME = 3  # of a column among several
+DELIMITERS = ",;\t|"
 MIN_REPEATS, MIN_SHARE = 2, 0.01  # how often a cell of the first line is repeated below it, if that is a row too
 
 
@@ -38,6 +41,22 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
     if any(Counter(below[j])[first[j]] >= enough for j in names):
         return False
     return None if all(as_number(cell) is not None for cell in first) else True
+
+
+def names_columns(line: str, columns: Sequence[str]) -> bool:
+    """Whether the first line of a table that should have one of these columns names columns, rather than being a text.
+
+    >>> names_columns("id,text", ["text"]), names_columns("message", ["text"]), names_columns("id;message body", [])
+    (True, True, True)
+    >>> names_columns("See you at noon", ["text"]), names_columns("Ok, at noon then", ["text"])
+    (False, False)
+    """
+    found = [next(csv.reader([line.rstrip("\r")], delimiter=delimiter), []) for delimiter in DELIMITERS]
+    if any(column in cells for cells in found for column in columns):
+        return True
+    cells = max(found, key=len)
+    words = MAX_WORDS_OF_NAME if len(cells) > 1 else 1
+    return all(cell == cell.strip() and 1 <= len(cell.split()) <= words for cell in cells)
 
 
 def all_numbers(cells: Sequence[str]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from deciban.errors import DecibanError, FileError, did_you_mean, did_you_mean_file
+from deciban.errors import DataWarning, DecibanError, FileError, did_you_mean, did_you_mean_file, warn
 from deciban.show import one_line
 from deciban.sources.base import Source
 from deciban.sources.input_file import InputFile, compression
@@ -53,6 +53,7 @@ FORMATS = {  # names that users may give
     "eml": "mail",
 }
 LABEL_SEPARATOR = "="
+HEADER_BYTES = 1 << 12  # of a stream, in which a first line that names columns ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ def open_source(
     decimal: str | None = None,
     header: bool | None = None,
     sheet: str | None = None,
+    text_columns: Sequence[str] = (),
 ) -> Source:
     r"""Open files as one source of rows.
 
@@ -101,6 +103,8 @@ def open_source(
     header : whether the first line of CSV names the columns; by default detected. Without it they are called column1,
         column2, …
     sheet : the sheet of spreadsheets; by default the first that is not empty.
+    text_columns : columns in which texts are expected, for standard input and pipes without a format: if the first line
+        names no column, every line is a text.
 
     Numbers in CSV and JSON are float64, unless they are identifiers: those with leading zeros, and integers beyond 2⁵³.
     Those written as 1,234 or $5 are strings, which `Classifier` reads as numbers.
@@ -122,6 +126,9 @@ def open_source(
         delimiter = "\t"
     check_text_settings(delimiter, encoding)
     entries = [entry for path in given for entry in entries_of(os.fspath(path), wanted)]
+    if text_columns and wanted is None:
+        entries = [as_lines_unless_named(entry, text_columns, header) for entry in entries]
+        header = None if all(entry.texts for entry in entries) else header
     check_compatible(entries)
     name = display_name([os.fspath(path) for path in given], entries)
     texts = [text_file for entry in entries for text_file in entry.texts]
@@ -314,6 +321,31 @@ def detected_format(file: InputFile) -> str:
     if compression(beginning) is None and beginning.removeprefix(codecs.BOM_UTF8).lstrip().startswith((b"{", b"[")):
         return "json"
     return "csv"
+
+
+def as_lines_unless_named(entry: Entry, columns: Sequence[str], header: bool | None) -> Entry:
+    """A stream of texts, if it would be read as CSV and its first line names no column; any other entry as it is."""
+    file = entry.file
+    if file is None or file.rereadable or entry.format != "csv" or header or compression(file.peek(64)) is not None:
+        return entry
+    from deciban.sources.csv_dialect import COMMENTS
+    from deciban.sources.header import names_columns
+    from deciban.sources.texts import TextFile
+
+    head = file.peek(HEADER_BYTES).removeprefix(codecs.BOM_UTF8)
+    comment = COMMENTS.match(head)
+    first_line = head[comment.end() if comment else 0 :].partition(b"\n")[0].decode(errors="replace")
+    if names_columns(first_line, columns) and header is None:
+        return entry
+    if header is None:
+        warn(
+            DataWarning(
+                '{file} is read as one text per line; give format="csv" if it is a table',
+                command_line="{file} is read as one text per line; give --format csv if it is a table",
+                file=file.name,
+            )
+        )
+    return Entry(texts=(TextFile(file.spooled(), "lines"),))
 
 
 def stream_entry(file: InputFile, wanted: str | None) -> Entry:

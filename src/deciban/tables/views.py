@@ -20,12 +20,24 @@ from deciban.reading.kinds import LEFT_OUT
 from deciban.reading.native import iso_date
 from deciban.results.evidence import CORRECTION, TOGETHER, Evidence
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
-from deciban.results.summary import Summary, candidates_table
+from deciban.results.summary import Decisive, Summary, candidates_table
 from deciban.show import Table, plain
 from deciban.tables.encode import Coded, EncodedRows, Known
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import centred
 from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
+
+MIN_SHARE_DECISIVE, SHARE_BEYOND_DOUBT = 0.8, 0.95  # of the log loss of class frequencies, that one column takes away
+TIMES_NEXT_BEST = 3.0  # as much as the next best column, below the second
+LEGEND = (  # of the table of candidates
+    "Experts: columns, each on its own; gaussians, all columns at once as numbers; contexts, each column given others; "
+    "trees, questions in turn; boosted trees, small trees for what the other experts leave unexplained; words, a column "
+    "of text. In settings, pseudo-rows are how many rows the coarser "
+    "estimate counts for (of all classes, of fewer columns, of the branch above a leaf): the more, the less a few rows "
+    "decide. The diagonal is how far columns are taken to be uncorrelated; heavy tails let outliers count less; pieces "
+    "let a class have several centres."
+)
+MIN_ROWS_DECISIVE = 40  # with fewer rows a column may do so by chance
 
 
 def explain(model: TableModel, frame: Frame, target: int | None, against: int | None, by: str = "column") -> Evidence:
@@ -213,6 +225,7 @@ def summary(model: TableModel) -> Summary:
         notes.append(f"choices and losses are from the {then:g} rows that fit saw; {now:g} are learned now")
     if model.record.importance is None:
         notes.append("importance is not stored with this model: importance(X, y) computes it")
+    entropy = abs(float(share @ np.log(share)))
     return Summary(
         "Classifier",
         round(now),
@@ -222,9 +235,31 @@ def summary(model: TableModel) -> Summary:
         model.record.loss,
         model.record.accuracy,
         tuple(notes),
-        abs(float(share @ np.log(share))),
+        entropy,
         model.way,
         model.record.importance,
+        float(share.max()),
+        model.record.rows or None,
+        decisive(model, entropy),
+        LEGEND,
+    )
+
+
+def decisive(model: TableModel, entropy: float) -> tuple[Decisive, ...]:
+    """The columns that almost decide alone: each takes away most of the log loss of the class frequencies.
+
+    A column that is only known after the outcome does so, and leaves all others far behind. Others rarely do:
+    one that takes away less than nearly everything is not named if another comes near it.
+    """
+    shares = {name: gain / entropy for name, _, gain, _ in model.record.smoothings} if entropy > 0 else {}
+    others = len(shares) + len(model.encoding.texts) - 1
+    if others < 1 or model.record.weight < MIN_ROWS_DECISIVE:
+        return ()
+    next_best = max((share for share in shares.values() if share < MIN_SHARE_DECISIVE), default=0.0)
+    return tuple(
+        Decisive(name, min(1.0, share))
+        for name, share in sorted(shares.items(), key=lambda item: -item[1])
+        if share >= SHARE_BEYOND_DOUBT or (share >= MIN_SHARE_DECISIVE and next_best < share / TIMES_NEXT_BEST)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from deciban._typing import Array
 from deciban.errors import DecibanError
+from deciban.reading.columns import short_repr
 from deciban.reading.missing import is_missing
 from deciban.text.raw import Documents
 
@@ -137,6 +138,12 @@ def as_texts(raw: Any) -> Iterable[Any]:
     """The documents as Python objects: lists, tuples and iterators as they are, columns and arrays as lists."""
     if isinstance(raw, str | bytes):
         raise DecibanError("Iterable over raw text documents expected, string object received. Put it in a list.")
+    if isinstance(raw, Mapping) or not (hasattr(raw, "__iter__") or hasattr(raw, "ndim")):
+        raise DecibanError(
+            "documents must be texts in a list or a column, not {value}, a {type}: choose the column that holds them",
+            value=short_repr(raw),
+            type=type(raw).__name__,
+        )
     axes = getattr(raw, "ndim", 2 if hasattr(raw, "columns") else 1)  # a frame of any library has columns
     if axes != 1:
         raise DecibanError(

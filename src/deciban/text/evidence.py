@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from deciban.results.evidence import Evidence
-from deciban.show import visible
+from deciban.show import signed, visible
 from deciban.text.items import item_name
 from deciban.text.shares import ItemEvidence, TokensOfText
 
@@ -25,6 +24,7 @@ ITEM_KINDS = {
 }
 MAX_CHARACTERS_SHOWN = 4000  # of a text
 WEAK, STRONG = 0.5, 6.0  # decibans: below the first a word is not coloured, from the second on it is bold
+WEAK_SHARE = 0.25  # of the strongest word's evidence, where that is less than the first
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -43,18 +43,24 @@ class TextEvidence(Evidence):
     spans: tuple[tuple[int, int, float], ...] = ()
     positions: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
-    def _rest(self, items: Sequence[tuple[str, Any, float]]) -> list[tuple[str, float]]:
+    def rest(self, items: Sequence[tuple[str, Any, float]], what: str = "") -> list[tuple[str, float]]:
         """The items that are not shown, summed by kind."""
         out: list[tuple[str, float]] = []
         for kind in (*ITEM_KINDS.values(), "part"):
-            mine = [Evidence._rest(self, [item])[0][1] for item in items if kind_of(item[1]) == kind]
-            if mine:
-                total = float(sum(mine))
-                plural = "s" * (len(mine) > 1 and kind != "characters")
-                out.append((f"{len(mine)} more {kind}{plural}", 0.0 if math.isnan(total) else total))
+            mine = [item for item in items if kind_of(item[1]) == kind]
+            if kind == "part":  # of no word: few, and each is something else
+                out += [(name, db) for name, _, db in mine]
+                continue
+            plural = "s" * (len(mine) > 1 and kind != "characters")
+            out += Evidence.rest(self, mine, what or f" {kind}{plural}")
         return out
 
-    def _item_label(self, name: str, value: Any) -> str:
+    @property
+    def weak(self) -> float:
+        """From how many decibans on a word is coloured: fewer in a long text, whose words all have little evidence."""
+        return min(WEAK, WEAK_SHARE * max((abs(db) for *_, db in self.spans), default=0.0)) or WEAK
+
+    def item_label(self, name: str, value: Any) -> str:
         shown = self.shown_value(value)
         return f"{name} ({shown})" if shown else name
 
@@ -76,23 +82,24 @@ class TextEvidence(Evidence):
         from rich.console import Group
         from rich.text import Text
 
+        weak = self.weak
         text = Text(visible(self.text[:MAX_CHARACTERS_SHOWN]) + ("…" if len(self.text) > MAX_CHARACTERS_SHOWN else ""))
         for start, end, db in self.spans:
-            if abs(db) >= WEAK and start < MAX_CHARACTERS_SHOWN:
+            if abs(db) >= weak and start < MAX_CHARACTERS_SHOWN:
                 style = "green" if db > 0 else "red underline"
                 text.stylize(f"bold {style}" if abs(db) >= STRONG else style, start, min(end, MAX_CHARACTERS_SHOWN))
         return Group(Evidence.__rich__(self), text)
 
     def _repr_html_(self) -> str:
-        shown, parts, at = visible(self.text[:MAX_CHARACTERS_SHOWN]), [], 0
+        shown, parts, at, weak = visible(self.text[:MAX_CHARACTERS_SHOWN]), [], 0, self.weak
         for start, end, db in self.spans:
             if start >= MAX_CHARACTERS_SHOWN:
                 break
             parts.append(html.escape(shown[at:start]))
             word = html.escape(shown[start:end])
-            if abs(db) >= WEAK:
+            if abs(db) >= weak:
                 colour, depth = "26,127,55" if db > 0 else "207,34,46", min(1.0, 0.15 + abs(db) / 20.0)
-                word = f"<span title='{db:+.1f} dB' style='background:rgba({colour},{depth:.2f})'>{word}</span>"
+                word = f"<span title='{signed(db)} dB' style='background:rgba({colour},{depth:.2f})'>{word}</span>"
             parts.append(word)
             at = end
         parts.append(html.escape(shown[at:]) + ("…" if len(self.text) > MAX_CHARACTERS_SHOWN else ""))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
-from deciban.corollaries.importance import PRESENT, ColumnValues, RowEvidence, folds_out
+from deciban.corollaries.importance import PRESENT, ROWS_PER_ROW_OUT, ColumnValues, RowEvidence, folds_out
 from deciban.corollaries.importance import importance as of_rows
 from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
@@ -29,7 +29,10 @@ from deciban.threads import own_threads
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
-MAX_DOCUMENTS_AT_FIT = 400  # on which importance is computed while fitting
+MIN_DOCUMENTS_AT_FIT, MAX_DOCUMENTS_AT_FIT = 200, 400  # on which importance is computed while fitting
+MAX_WORK_AT_FIT = 5e6  # above which there are fewer: items times classes,
+CLASSES_OF_WORK = 8  # where an item costs as much as this many more classes
+CHARACTERS_PER_WORD = 6
 TOLERANCE = 1e-2  # relative, of the Gaussian of common items without some documents: enough for an average
 
 
@@ -53,23 +56,21 @@ def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, lea
         part = without(model, rows, y[at], None if weight is None else weight[at]) if learned else model
         if (part.weight > 0).sum() < 2:
             continue
-        scores[at] = part.pooled(part.evidence(rows, 1), part.log_prior)
+        scores[at] = part.log_prior
         usable[at] = part.weight[y[at]] > 0
         entries += [replace_documents(mine, at) for mine in spelled.by_word(part, rows, at)]
     use = np.flatnonzero(usable)
     if not len(use):
         return None
     found = added_up(entries, len(spelled.names))
+    scores += np.stack([np.bincount(found.document, nats, minlength=n) for nats in found.nats.T], axis=1)
     keep = usable[found.document]
     row = np.searchsorted(use, found.document[keep])
     evidence = RowEvidence(row, found.item[keep], found.nats[keep], scores[use])
 
     def values_of(item: int, at: Array) -> ColumnValues | None:
-        if item >= spelled.first["rest"]:  # no word
-            return None
-        group = np.full(len(use), -1, dtype=np.int32)
-        group[row[at]] = 0
-        return PRESENT._replace(group=group)
+        del at
+        return PRESENT if item < spelled.first["rest"] else None  # no word
 
     w, how = None if weight is None else weight[use], ROWS_LEFT_OUT if learned else NEW_ROWS
     return of_rows(spelled.names, evidence, y[use], model.classes, model.weight, values_of, how, w, "word")
@@ -84,13 +85,23 @@ def at_fit(model: Graded, texts: Texts, y: Codes, weight: Floats | None) -> Impo
         return None
     amount = np.ones(len(y)) if weight is None else weight
     usable = np.flatnonzero((y >= 0) & (amount > 0) & (model.weight[y] > amount * (1.0 + 1e-9)))
-    some = usable[smallest([texts.string(i) for i in usable.tolist()], MAX_DOCUMENTS_AT_FIT)]
+    strings = [texts.string(i) for i in usable.tolist()]
+    some = usable[smallest(strings, documents_at_fit(model, strings))]
     if not len(some):
         return None
     with own_threads():
         codes = np.ascontiguousarray(y[some], dtype=np.int32)
         found = importance(model, texts.take(some), codes, None if weight is None else weight[some], True)
     return None if found is None else found.only([item.name for item in found.items if item.rows >= found.least_rows])
+
+
+def documents_at_fit(model: Graded, strings: list[str]) -> int:
+    """How many documents to take: fewer of long ones, and among many classes; and so few that all can leave the sums at
+    once, where that is enough."""
+    items = len(model.sums.blocks) * sum(map(len, strings)) / max(1, len(strings)) / CHARACTERS_PER_WORD
+    work = MAX_WORK_AT_FIT / max(1.0, items * (len(model.classes) + CLASSES_OF_WORK))
+    most = min(work, float(model.weight.sum()) / ROWS_PER_ROW_OUT)
+    return int(np.clip(most, MIN_DOCUMENTS_AT_FIT, MAX_DOCUMENTS_AT_FIT))
 
 
 def still_known(model: Graded, found: Importance) -> Importance:
@@ -141,16 +152,20 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     document = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     known = of_known[place]
     document, known = document[known >= 0], known[known >= 0]
-    if not len(known):
-        return ItemEntries(document, known, np.zeros((0, len(model.classes))))
-    log_odds, kappa = evidence(table, some)
     weights, n = model.effective_choice.weights(block), len(indptr) - 1
+    used = np.flatnonzero(weights.any(axis=1))  # strengths
+    if not len(known) or not len(used):
+        return ItemEntries(document[:0], known[:0], np.zeros((0, len(model.classes))))
+    weights, (log_odds, kappa) = weights[used], evidence(table, some, used)
     mine = kappa[known]
     total, square = (np.stack([np.bincount(document, c, minlength=n) for c in x.T], axis=1) for x in (mine, mine**2))
     belief = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)])[known] / np.sqrt(total)[document]
     belief += weights[:, -2] * damped(rows)[document, None]
     belief += weights[:, -1] * mine / np.sqrt(square)[document]
-    return ItemEntries(document, which[some][known], np.einsum("is,isk->ik", belief, log_odds[known]))
+    nats = np.zeros((len(known), len(model.classes)))
+    for s in range(len(used)):
+        nats += belief[:, s, None] * log_odds[known, s]
+    return ItemEntries(document, which[some][known], nats)
 
 
 def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, ItemEntries], ItemEntries]:
@@ -218,12 +233,14 @@ class Spelled(NamedTuple):
         common, absent = common_evidence(model, rows)
         yield absent._replace(item=absent.item + self.first["rest"] + 1)
         for block in model.sums.blocks:
-            own = some_rows(self.rows[block], at)
-            for entries in (item_evidence(model, block, rows[block]), common.get(block)):
-                if entries is not None:
-                    yield from self._shared(
-                        block, self._spelled(block, own, entries), some_rows(self.rows["words"], at)
-                    )
+            own, found = some_rows(self.rows[block], at), [item_evidence(model, block, rows[block])]
+            found += [common[block]] if block in common else []
+            found = [self._spelled(block, own, entries) for entries in found]
+            if block == "characters":
+                yield from self._of_characters(found, some_rows(self.rows["words"], at))
+            else:
+                for entries in found:
+                    yield from self._shared(block, entries)
 
     def _spelled(self, block: str, own: Rows, entries: ItemEntries) -> ItemEntries:
         """ItemEntries by the numbers of this lexicon; items in one bucket share them equally."""
@@ -232,7 +249,7 @@ class Spelled(NamedTuple):
         keys, asked = document * size + self.place[block][item] + 1, entries.document * size + entries.item + 1
         return shared_by(keys, document, item, asked, entries.nats)
 
-    def _shared(self, block: str, entries: ItemEntries, words: Rows) -> Iterator[ItemEntries]:
+    def _shared(self, block: str, entries: ItemEntries) -> Iterator[ItemEntries]:
         """ItemEntries of items as entries of the words that they are made of."""
         if block == "words":
             yield entries
@@ -240,30 +257,33 @@ class Spelled(NamedTuple):
             yield entries._replace(item=entries.item + self.first["headers"])
         elif block == "repeats":
             yield entries._replace(item=self.lexicon.repeats.arrays()[0][entries.item])
-        elif block in PAIRED:
+        else:
+            assert block in PAIRED
             pair = [numbers[entries.item] for numbers in getattr(self.lexicon, block).arrays()]
             both = (pair[0] > 0) & (pair[1] > 0)  # word 0 is the start or the end of a text
             for own in pair:
                 mine = np.flatnonzero(own > 0)
                 share = np.where(both, 0.5, 1.0)[mine, None]
                 yield ItemEntries(entries.document[mine], own[mine], share * entries.nats[mine])
-        else:
-            yield from self._of_characters(entries, words)
 
-    def _of_characters(self, entries: ItemEntries, words: Rows) -> Iterator[ItemEntries]:
+    def _of_characters(self, found: list[ItemEntries], words: Rows) -> Iterator[ItemEntries]:
+        """The same of runs of characters."""
         runs, begin = self.lexicon.spelled
         sizes = np.diff(begin)[words[1]]
         document = np.repeat(np.repeat(np.arange(len(words[0]) - 1), np.diff(words[0])), sizes)
         word = np.repeat(words[1], sizes)
         start = np.repeat(begin[:-1][words[1]], sizes)
         run = runs[start + np.arange(len(start)) - np.repeat(np.cumsum(sizes) - sizes, sizes)]
-        size = len(self.lexicon.characters) + 1
-        distinct = np.unique(np.stack([document, run, word]), axis=1)
-        document, run, word = distinct[0], distinct[1], distinct[2]
-        keys, asked = document * size + run, entries.document * size + entries.item
-        yield shared_by(keys, document, word, asked, entries.nats)
-        alone = ~np.isin(asked, keys)  # in no word, as in scripts without spaces
-        yield ItemEntries(entries.document[alone], entries.item[alone] + self.first["characters"], entries.nats[alone])
+        size, n_words = len(self.lexicon.characters) + 1, len(self.lexicon.words) + 1
+        distinct = np.unique((document.astype(np.int64) * size + run) * n_words + word)  # a run may be in a word twice
+        keys, word = np.divmod(distinct, n_words)
+        for entries in found:
+            asked = entries.document * size + entries.item
+            yield shared_by(keys, keys // size, word, asked, entries.nats)
+            known = keys[np.minimum(np.searchsorted(keys, asked), len(keys) - 1)] == asked if len(keys) else asked < 0
+            alone = np.flatnonzero(~known)  # in no word, as in scripts without spaces
+            of_own = entries.item[alone] + self.first["characters"]
+            yield ItemEntries(entries.document[alone], of_own, entries.nats[alone])
 
 
 def shared_by(keys: Array, document: Array, item: Array, asked: Array, nats: Floats) -> ItemEntries:

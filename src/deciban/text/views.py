@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 
-def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
-    """λ of these items for every class, and κ: (items, strengths, k) and (items, strengths)."""
-    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None], table.shares
+def evidence(table: Tables, items: Array, strengths: Array | slice = slice(None)) -> tuple[Floats, Floats]:
+    """λ of these items for every class, and κ, for all strengths or some: (items, strengths, k), (items, strengths)."""
+    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None][strengths], table.shares
     counts = np.zeros((len(items), len(share)))
     first, sizes = table.cells.ptr[items], table.cells.ptr[items + 1] - table.cells.ptr[items]
     row = np.repeat(np.arange(len(items)), sizes)

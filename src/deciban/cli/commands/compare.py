@@ -9,7 +9,7 @@ import typer
 from deciban.cli import options
 from deciban.cli.engines import FileOptions
 from deciban.cli.model_choice import choose_model, only_text_column, used_kinds
-from deciban.cli.output_files import checked_output
+from deciban.cli.output_files import OutputFile, checked_output
 from deciban.cli.rows import LABEL, TEXT, check_classes, check_target, split_columns
 from deciban.cli.terminal import note, pluralize, show, show_json
 from deciban.errors import DecibanError
@@ -52,8 +52,7 @@ def compare(
       deciban compare customers.csv --target churned
       deciban compare messages.csv --target label --repeats 20 --plot curves.png
     """
-    if plot is not None:
-        check_picture(plot, force, data)
+    picture = check_picture(plot, force, data)
     from deciban.estimators.compare import compare_tables, compare_texts
 
     engine = FileOptions(format, delimiter, encoding, missing, header, sheet, decimal, thousands, day_first).open(data)
@@ -62,6 +61,7 @@ def compare(
     rows = split_columns(engine, target, TEXT if kind != "table" else None)
     table, all_here = rows.all_or_sample(MAX_ROWS_COMPARED)
     check_classes(table[target], target)
+    picture.check_free()
     with rows.labelled(table, all_here) as (X, y):
         if not all_here:
             note("note", f"compared on a sample of {pluralize(len(y), 'row')} from {rows.name}")
@@ -86,15 +86,18 @@ def compare(
         show(comparison.details())
 
 
-def check_picture(path: str, force: bool, data: list[str]) -> None:
+def check_picture(path: str | None, force: bool, data: list[str]) -> OutputFile:
     """Refuse a picture that could not be written, before anything is computed."""
     from deciban.show import optional
 
+    written = checked_output(path, force, "curves.png", data, option="--plot")
+    if path is None:
+        return written
     optional("matplotlib", "--plot").use("Agg")
-    checked_output(path, force, "curves.png", data, option="--plot")
     if not path.lower().endswith(PICTURES):
         raise DecibanError(
             "--plot {file!r}: give a name that ends in {endings}",
             file=path,
             endings=" or ".join(PICTURES),
         )
+    return written

@@ -44,10 +44,9 @@ def export(
     from deciban.storage.files import write_atomically
 
     options.check_choice("--dialect", dialect, DIALECTS)
-    if output != "-":
-        checked_output(output, force, "model.sql", [model])
-        if not output.endswith((".sql", ".onnx")):
-            raise DecibanError("{file!r}: give a name that ends in .onnx or .sql", file=output)
+    written = checked_output(output, force, "model.sql", [model], screen=True)
+    if output != "-" and not output.endswith((".sql", ".onnx")):
+        raise DecibanError("{file!r}: give a name that ends in .onnx or .sql", file=output)
     loaded = load(model)
     if output == "-" or output.endswith(".sql"):
         sql = loaded.to_sql(table, dialect, output="all", keep=tuple(keep or ()))
@@ -57,6 +56,7 @@ def export(
         content = sql.encode()
     else:
         content = loaded.to_onnx().SerializeToString()
+    written.check_free()
     write_atomically(Path(output), content)
     if json:
         show_json({"file": output, "bytes": len(content)})

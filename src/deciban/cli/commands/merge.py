@@ -33,7 +33,7 @@ def merge(
 
     if len(models) < 2:
         raise DecibanError("give two or more model files")
-    destination = checked_output(output, force, "model.deciban")
+    written = checked_output(output, force, "model.deciban")
     loaded = [load(path) for path in models]
     total = loaded[0]
     for path, estimator in zip(models[1:], loaded[1:], strict=True):
@@ -60,9 +60,10 @@ def merge(
         **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
         "names": [name for origin in origins for name in origin.get("names", [])][-100:],
     }
-    total.save(destination)
+    written.check_free()
+    total.save(output)
     rows = rows_learned(total)
     if json:
-        show_json({"file": destination, "rows": rows, "models": len(loaded)})
+        show_json({"file": output, "rows": rows, "models": len(loaded)})
     else:
-        print_line(f"Wrote {destination}: {pluralize(len(loaded), 'model')}, {pluralize(rows, 'row')}.")
+        print_line(f"Wrote {output}: {pluralize(len(loaded), 'model')}, {pluralize(rows, 'row')}.")

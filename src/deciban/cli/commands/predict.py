@@ -73,11 +73,11 @@ def predict(
       deciban predict filter.deciban Inbox.mbox
       deciban predict churn.deciban new.csv --coverage 0.95 --rows customers.csv
     """
-    if output not in (None, "-"):
-        checked_output(output, force, "predicted.csv", [model, *data, *(rows or [])])
+    written = checked_output(output, force, "predicted.csv", [model, *data, *(rows or [])], screen=True)
     loaded, files = open_model(model), FileOptions(format, delimiter, encoding, missing, header, sheet)
     new = rows_for(loaded, data, files, labelled=False)
     sets = prediction_set_function(loaded, model, coverage, by_class, rows, files)
+    written.check_free()
     answers = Answers(loaded, new, not only, proba, sets)
     if output is None and not json and sys.stdout.isatty():
         n_answers = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))

@@ -59,10 +59,16 @@ def report(
     from deciban.report import N_STEPS, is_report, page
     from deciban.storage.files import write_atomically
 
-    checked_output(output, force, "report.html", [model, *(data or [])], replaceable=is_report)
+    written = checked_output(output, force, "report.html", [model, *(data or [])], replaceable=is_report)
     estimator = load(model)
     origin = origin_of(estimator)
-    about = {**origin, "file": os.path.basename(model)}
+    about = {
+        "predicts": origin.get("target"),
+        "from texts in": origin.get("text"),
+        "learned from": origin.get("names"),
+        "its SHA-256": [digest.split()[0] for digest in origin.get("learned", [])[:3]],
+        "model file": os.path.basename(model),
+    }
     X = y = None
     learned, caution = False, ""
     if data:
@@ -70,11 +76,14 @@ def report(
         learned = learned_before(estimator, rows) if leave_one_out is None else leave_one_out
         caution = "" if learned else forgotten_in_part(estimator, rows)
         table, all_here = rows.all_or_sample(MAX_ROWS_IN_REPORT)
-        about["data"] = rows.name
+        about["rows from"] = rows.name
         with rows.labelled(table, all_here) as (X, y):
             if not all_here:
                 note("note", f"the report uses a sample of {pluralize(len(y), 'row')} from {rows.name}")
             X = X.to_pylist() if rows.split.text is not None else X
+    positive_class = None if positive is None else class_of(estimator, positive)
+    costs = None if cost is None else costs_of(cost)
+    written.check_free()
     with bar("writing the report", N_STEPS, "parts") as watch:
         content = page(
             estimator,
@@ -84,8 +93,8 @@ def report(
             learned=learned,
             origin=about,
             curve=curve,
-            positive=None if positive is None else class_of(estimator, positive),
-            costs=None if cost is None else costs_of(cost),
+            positive=positive_class,
+            costs=costs,
             watch=watch,
             caution=caution,
         )

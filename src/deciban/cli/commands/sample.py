@@ -44,15 +44,16 @@ def sample(
     from deciban.sources import write_rows
     from deciban.sources.write import is_csv
 
-    if output not in (None, "-"):
-        checked_output(output, force, "drawn.csv", [model])
+    written = checked_output(output, force, "drawn.csv", [model], screen=True)
     loaded = load(model)
     if not hasattr(loaded, "sample"):
         raise NotAvailableError(
             "a {model} is not a generative model: rows cannot be drawn from it", model=type(loaded).__name__
         )
     origin = origin_of(loaded)
-    X, y = loaded.sample(n, None if given is None else class_of(loaded, given), random_state=seed)
+    drawn_class = None if given is None else class_of(loaded, given)
+    written.check_free()
+    X, y = loaded.sample(n, drawn_class, random_state=seed)
     if kind_of(loaded) in TEXT_MODELS:
         columns: dict[str, Any] = {origin.get("text") or "text": list(X)}
     else:

@@ -13,7 +13,8 @@ from deciban.cli.models import kind_of, open_model, origin_of
 from deciban.cli.terminal import format_bytes, int_if_whole, pluralize, print_line, show_json
 from deciban.cli.terminal import show as show_result
 from deciban.results.importance import Importance
-from deciban.show import Table, plain
+from deciban.results.summary import decisive_sentence
+from deciban.show import Table, plain, signed
 
 
 def show(
@@ -61,6 +62,9 @@ def show(
         for part in importance.brief():
             print_line()
             print_line(part) if isinstance(part, str) else show_result(part)
+        for column in summary.decisive if summary is not None else ():
+            print_line()
+            print_line(decisive_sentence(column))
     elif several and summary is None:
         print_line("Importance is not stored with this model: in Python, importance(X, y) computes it.")
     print_line()
@@ -68,7 +72,7 @@ def show(
     show_result(Table("classes", ("class", "rows", "share"), rows, right=("share",)))
     if summary is not None:
         print_line()
-        show_result(replace(summary, importance=None))
+        show_result(replace(summary, importance=None, decisive=() if importance is not None else summary.decisive))
     elif hasattr(loaded, "blocks_"):
         print_line()
         show_result(loaded.blocks_)
@@ -81,7 +85,7 @@ def show(
         )
     elif evidence:
         print_line()
-        shown = [(*row[:-1], f"{row[-1]:+.1f}") for row in strongest.rows]
+        shown = [(*row[:-1], signed(row[-1])) for row in strongest.rows]
         show_result(replace(strongest, rows=shown, right=("dB",)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,10 +24,11 @@ from deciban.cli.model_choice import (
     read_schema,
 )
 from deciban.cli.models import TEXT_MODELS, kind_of, origin_of, written_columns
-from deciban.cli.output_files import checked_output, default_model_path, without_folders
+from deciban.cli.output_files import OutputFile, checked_output, default_model_path, without_folders
 from deciban.cli.rows import LABEL, TEXT, ModelRows, check_classes, check_column, check_target, split_columns
 from deciban.cli.terminal import format_bytes, int_if_whole, note, pluralize, print_line, show, show_json
 from deciban.errors import DecibanError, ForgetError
+from deciban.results.summary import Decisive, decisive_sentence
 from deciban.show import bar, plain
 
 if TYPE_CHECKING:
@@ -120,14 +122,16 @@ def train(
     if like is not None and where.any_given(data):
         raise DecibanError("--like works only with files: leave out the options for engines and databases")
     files_read = [path for path in data if "://" not in path]
-    path = checked_output(output or default_model_path(files_read), force, "model.deciban", files_read)
+    written = checked_output(output or default_model_path(files_read), force, "model.deciban", files_read)
     like_model = None if like is None else LikeModel(like, empty_like(like))
     opened = where.open(data, jobs, files, like_model.strings if like_model else ())
     if opened.name == "stream":
-        training = learn_files(opened, target, text, model, schema, jobs, like_model, at_once=checkpoint is None)
+        training = learn_files(
+            opened, target, text, model, schema, jobs, like_model, written, at_once=checkpoint is None
+        )
     else:
-        training = learn_with_engine(opened, target, text, model, schema, jobs)
-    save_and_report(training, path, json)
+        training = learn_with_engine(opened, target, text, model, schema, jobs, written)
+    save_and_report(training, written.path, json)
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,11 @@ class Training:
     unlabelled: int  # rows without a label
     kinds: Sequence[ColumnKind] = ()
 
+    @property
+    def decisive(self) -> Sequence[Decisive]:
+        """Columns that almost decide alone."""
+        return self.estimator.summary().decisive if hasattr(self.estimator, "summary") else ()
+
 
 def learn_files(
     engine: Any,
@@ -165,6 +174,7 @@ def learn_files(
     schema: list[str] | None,
     jobs: int | None,
     like: LikeModel | None,
+    output: OutputFile,
     at_once: bool,
 ) -> Training:
     """Learn from files.
@@ -200,6 +210,7 @@ def learn_files(
             if chosen_model in SIMPLE_MODELS:
                 written = written_kinds(X, how)
                 rows = rows.with_formats({own.name: own.format for own in written if own.format is not None})
+    output.check_free()
     with rows.labelled(table, all_here) as (X, y):
         if all_here and chosen_model != "like":
             with bar("learning", engine.size):
@@ -267,7 +278,13 @@ def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Arra
 
 
 def learn_with_engine(
-    engine: Engine, target: str | None, text: str | None, model: str, schema: list[str] | None, jobs: int | None
+    engine: Engine,
+    target: str | None,
+    text: str | None,
+    model: str,
+    schema: list[str] | None,
+    jobs: int | None,
+    output: OutputFile,
 ) -> Training:
     """The same for a database or a cluster; rows without a label are not counted."""
     from deciban.estimators import on_engines
@@ -282,6 +299,7 @@ def learn_with_engine(
             else choose_model("table", sampled.drop_columns([target]), sampled[target], schema)
         )
     estimator = new_estimator(model, read_schema(schema, tuple(engine.schema.names)), jobs)
+    output.check_free()
     on_engines.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
     estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [], column_forms(sampled))
     figures = leave_one_out_figures(estimator, None, estimator.classes_, model == "classifier")
@@ -307,14 +325,27 @@ def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
     if len(estimator.classes_) < 2 or not cheap:
         return None
     if hasattr(estimator, "summary") and (summary := estimator.summary()).evaluated:
-        return {"accuracy": summary.accuracy, "log_loss": summary.loss, "how": summary.how}
+        stored = {"accuracy": summary.accuracy, "log_loss": summary.loss, "rows": summary.evaluated_rows}
+        return {**stored, "how": summary.how, **class_frequencies(estimator)}
     if X is None or len(y) > MAX_ROWS_JUDGED:
         return None
     judged = estimator.leave_one_out(X, y)
-    figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss} if judged.evaluated_rows else {}
+    figures: dict[str, Any] = {"how": judged.how}
+    if rows := judged.evaluated_rows:
+        figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss, "rows": rows, **figures}
+        figures |= class_frequencies(estimator)
     if judged.impossible:
         figures["impossible_rows"] = judged.impossible
-    return {**figures, "how": judged.how, **({"note": judged.note} if judged.note else {})}
+    return {**figures, "note": judged.note} if judged.note else figures
+
+
+def class_frequencies(estimator: Any) -> dict[str, float]:
+    """What the class frequencies alone give: the accuracy of always naming the largest class, and the log loss."""
+    import numpy as np
+
+    share = np.asarray(estimator.class_count_, dtype=np.float64)
+    share = share[share > 0] / share.sum()
+    return {"baseline_accuracy": float(share.max()), "baseline_log_loss": abs(float(share @ np.log(share)))}
 
 
 def save_and_report(training: Training, path: str, json: bool) -> None:
@@ -327,6 +358,9 @@ def save_and_report(training: Training, path: str, json: bool) -> None:
             "note",
             f"column {target!r} holds only one class, so every row is predicted to be of it until others are learned",
         )
+    for column in training.decisive:
+        remedy = f"train without it: --schema {shlex.quote(f'{column.column}=skip')}"
+        note("note", decisive_sentence(column, remedy).removesuffix("."))
     if training.unlabelled:
         note("note", f"skipped {pluralize(training.unlabelled, 'row')} without a label in column {target!r}")
     if json:
@@ -354,6 +388,8 @@ def training_facts(training: Training, path: str) -> dict[str, Any]:
         facts["leave_one_out"] = training.figures
     if training.kinds:
         facts["columns"] = as_facts(training.kinds)
+    if training.decisive:
+        facts["decisive"] = [column._asdict() for column in training.decisive]
     return facts
 
 
@@ -373,7 +409,11 @@ def print_facts(facts: dict[str, Any], columns: Table | None) -> None:
             loss = f"log loss {figures['log_loss']:.4g} nats"
             if impossible:
                 loss = f"no log loss, because the true class of {pluralize(impossible, 'row')} has probability 0"
-            print_line(f"{figures['how'].capitalize()}: accuracy {100 * figures['accuracy']:.1f} %, {loss}.")
+            n = figures["rows"] or facts["rows"]  # older models do not record it
+            of_rows = f" of {n:,} rows" if n < facts["rows"] else ""
+            print_line(f"{figures['how'].capitalize()}{of_rows}: accuracy {100 * figures['accuracy']:.1f} %, {loss}.")
+            alone = f"{100 * figures['baseline_accuracy']:.1f} %, {figures['baseline_log_loss']:.4g} nats"
+            print_line(f"The class frequencies alone: {alone}.")
         if "note" in figures:
             print_line(figures["note"])
     print_line(f"Wrote {facts['file']} ({facts['model']}, {format_bytes(facts['bytes'])}).")

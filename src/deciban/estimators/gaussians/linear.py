@@ -154,7 +154,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         rows = self._rows(X).data[0]
         if incomplete(rows).any():
             params = attributes.gaussian_params(self)
-            rows = gaussian_of(self.model_).fill(params, rows, self.predict_proba(X))
+            rows = gaussian_of(self.model_).fill(params, rows, self._probabilities(X))
         centre = self.xbar_ if self.solver == "svd" else 0.0
         return np.asarray(((rows - centre) @ self.scalings_)[:, : self._n_features_out])
 

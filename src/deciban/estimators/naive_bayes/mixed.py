@@ -102,7 +102,7 @@ class NaiveBayes(Estimator):
     >>> model.explain(new)
     hockey rather than rugby: +20.28 dB, P(hockey) = 0.9907
     evidence    value             dB
-    prior odds                 +0.00  |
+    prior odds                  0.00  |
     weight      62             +9.22  |++++++++++++++++++++
     height      1.68           +5.62  |++++++++++++
     goals       0              +4.34  |+++++++++

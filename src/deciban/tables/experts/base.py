@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from deciban.storage.arrays import CheckedArrays
 
 
+def pseudo_rows(strength: float) -> str:
+    """How strong a prior is, in words: the number of rows that it counts for.
+
+    >>> pseudo_rows(1.0), pseudo_rows(0.5)
+    ('1 pseudo-row', '0.5 pseudo-rows')
+    """
+    return f"{strength:g} pseudo-row{'s' * (strength != 1)}"
+
+
 class Expert(ABC):
     """One way to get evidence from a row."""
 

@@ -26,7 +26,7 @@ from deciban.measure import RESIDUE
 from deciban.schema import category_positions
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import USUAL_BINS, EncodedRows, Encoding, Known
-from deciban.tables.experts.base import Expert
+from deciban.tables.experts.base import Expert, pseudo_rows
 
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Walks
@@ -44,7 +44,8 @@ class Smoothing:
     spread: float = 0.0
 
     def __str__(self) -> str:
-        return f"counts + {self.strength:g}" + (f", smoothed over {self.spread:g} bins" if self.spread else "")
+        smoothed = f", smoothed over ±{self.spread:g} bins" if self.spread else ""
+        return f"counts + {pseudo_rows(self.strength)}{smoothed}"
 
 
 CATEGORIES = (Smoothing(2.0), Smoothing(0.5), Smoothing(8.0), Smoothing(32.0))  # the first is the default

@@ -25,7 +25,7 @@ from deciban.matrix import mix_bits
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import UNSEEN, EncodedRows, Encoding
-from deciban.tables.experts.base import Expert
+from deciban.tables.experts.base import Expert, pseudo_rows
 from deciban.tables.experts.columns import ROUNDING_ROWS
 
 if TYPE_CHECKING:
@@ -154,8 +154,8 @@ class ContextTrees(Expert):
     @property
     def settings(self) -> str:
         cells = f"{int(self.levels.sum())} values in all"
-        parents = f"{self.depth} parent{'s' * (self.depth > 1)} a column"
-        return f"{parents}, {cells}, s = {self.strength:g}"
+        others = f"each column given {self.depth} other{'s' * (self.depth > 1)}"
+        return f"{others}, {cells}, {pseudo_rows(self.strength)}"
 
     def codes(self, rows: EncodedRows) -> Array:
         out = np.empty_like(rows.small)

@@ -26,7 +26,7 @@ from deciban.matrix import mix_bits
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import UNSEEN, EncodedRows, Encoding
-from deciban.tables.experts.base import Expert
+from deciban.tables.experts.base import Expert, pseudo_rows
 from deciban.tables.experts.columns import ROUNDING_ROWS
 from deciban.text.parallel import in_threads
 
@@ -167,7 +167,7 @@ class Forest(Expert):
 
     @property
     def settings(self) -> str:
-        return f"{self.trees.n_trees} trees, the best of {self.tries} columns at a split, s = {self.strength:g}"
+        return f"{self.trees.n_trees} trees, the best of {self.tries} columns at a split, {pseudo_rows(self.strength)}"
 
     def leaves(self, rows: EncodedRows) -> Codes:
         known = rows.remembered(self.trees)

@@ -28,7 +28,7 @@ from deciban.measure import RESIDUE, is_scatter
 from deciban.reading.columns import Levels, Numbers
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import MAX_DEVIATIONS, UNSEEN, Cuts, EncodedRows, Encoding
-from deciban.tables.experts.base import Expert
+from deciban.tables.experts.base import Expert, pseudo_rows
 from deciban.tables.experts.columns import ROUNDING_ROWS
 
 if TYPE_CHECKING:
@@ -49,9 +49,11 @@ class Shape:
     tails: float  # ν
 
     def __str__(self) -> str:
-        own = "one covariance" if np.isinf(self.lean) else f"own covariances, κ = {self.lean:g}·d"
-        tails = "" if np.isinf(self.tails) else f", t with {self.tails:g} degrees"
-        return f"{own}, g = {self.diagonal:g}{tails}"
+        own = "one covariance"
+        if not np.isinf(self.lean):
+            own = f"own covariances + {pseudo_rows(self.lean)} a column"
+        tails = "" if np.isinf(self.tails) else f", heavy tails (t, {self.tails:g} degrees)"
+        return f"{own}, {self.diagonal:.0%} diagonal{tails}".replace("%", " %")
 
 
 # These suit most tables of few rows.
