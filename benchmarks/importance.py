@@ -9,8 +9,8 @@ importance what the model loses without it. Two columns that say the same share 
 For each table: Spearman's rank correlation of the two, whether both name the same column first, and the columns whose
 ranks differ most, each with the column that it is most associated with (Cramér's V of the model's bins). By how many
 decibans half of the rows are decided, which is evidence that they can spare; the columns of numbers that are nearly one
-(rank correlation of .85 or more). `seconds` is what the importance that a model stores takes, compared
-with the fit (processor time). Then the same for other halves: the range of the rank correlation, and how far each of the two agrees
+(rank correlation of .85 or more). `seconds` is what the importance that a model stores takes, compared with the fit
+(processor time). Then the same for other halves: the range of the rank correlation, and how far each of the two agrees
 with itself between halves, which is as much as they can agree with each other.
 
 `--texts` measures what importance costs while texts are fitted: processor time, the least of five fits.

@@ -31,10 +31,9 @@ MIN_SHARE_DECISIVE, SHARE_BEYOND_DOUBT = 0.8, 0.95  # of the log loss of class f
 TIMES_NEXT_BEST = 3.0  # as much as the next best column, below the second
 LEGEND = (  # of the table of candidates
     "Experts: columns, each on its own; gaussians, all columns at once as numbers; contexts, each column given others; "
-    "trees, questions in turn; boosted trees, small trees for what the other experts leave unexplained; words, a column "
-    "of text. In settings, pseudo-rows are how many rows the coarser "
-    "estimate counts for (of all classes, of fewer columns, of the branch above a leaf): the more, the less a few rows "
-    "decide. The diagonal is how far columns are taken to be uncorrelated; heavy tails let outliers count less; pieces "
+    "trees, questions in turn; boosted trees, small trees for what the other experts leave unexplained; words, a "
+    "column of text. In settings, pseudo-rows are how many rows the coarser estimate counts for (of all classes, of "
+    "fewer columns, of the branch above a leaf): the more, the less a few rows decide. The diagonal is how far columns are taken to be uncorrelated; heavy tails let outliers count less; pieces "
     "let a class have several centres."
 )
 MIN_ROWS_DECISIVE = 40  # with fewer rows a column may do so by chance
