@@ -24,6 +24,7 @@ COMMANDS = (  # a file each, in commands/
     "export",
     "serve",
     "token",
+    "filter",
     "demo",
     "bench",
 )

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from deciban.results.evidence import Evidence
 from deciban.show import visible
-from deciban.text.items import item_name
+from deciban.text.item_names import item_name
 from deciban.text.shares import ItemEvidence, TokensOfText
 
 Item: TypeAlias = tuple[str, Any, float]  # as in `Evidence.items`

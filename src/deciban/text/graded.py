@@ -489,6 +489,11 @@ class Graded(Learner):
         scores = self.pooled(self.evidence(rows), self.log_prior)[0]
         return views.explain(self, text, rows, scores, target, against, row.lower, how.get("by", "column"))
 
+    def strongest_items(self, row: Texts, target: int, against: int, most: int) -> list[tuple[str, float]]:
+        document = Documents([row.string(0)], row.lower)
+        (_, rows), *_ = numbered(document, self.sums.lexicon, self.sums.blocks, 1)
+        return views.strongest_items(self, rows, document, target, against, most)
+
     @property
     def stored_importance(self) -> Importance | None:
         return None if self.choice is None else self.choice.importance

@@ -13,6 +13,7 @@ from deciban.results.evidence import ABSENT, CORRECTION, Evidence
 from deciban.show import plain
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
+from deciban.text.item_names import item_name
 from deciban.text.items import BLOCKS, Rows
 from deciban.text.raw import Documents
 from deciban.text.shares import ItemEvidence, TokensOfText
@@ -120,6 +121,26 @@ def explain(
     labels = model.classes
     evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
     return with_text(evidence, text, TokensOfText.of(text, lower, model.rule), items, others, by)
+
+
+def strongest_items(
+    model: Graded, rows: dict[str, Rows], document: Documents, target: int, against: int, most: int
+) -> list[tuple[str, float]]:
+    """The items of one document with the strongest evidence for a class over another, in decibans. Takes a fraction of
+    the time of `explain`, since no other item is named, and no word of the text is found again."""
+    common, _ = common_item_log_odds(model, rows, target, against)
+    strongest: list[tuple[float, str, int]] = []
+    for block in model.sums.blocks:
+        which, log_odds = item_log_odds(model, block, rows[block], target, against)
+        log_odds = log_odds + [common.get((block, item), 0.0) for item in which.tolist()]
+        best = np.argsort(-np.abs(log_odds), kind="stable")[:most]
+        strongest += [(float(log_odds[i] * DECIBANS), block, int(which[i])) for i in best]
+    strongest.sort(key=lambda one: -abs(one[0]))
+    out = []
+    for decibans, block, item in strongest[:most]:
+        (several,) = model.sums.lexicon.spellings(block, np.array([item], dtype=np.int32), document)
+        out.append((" / ".join(item_name(block, parts) for parts in several), decibans))
+    return out
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
