@@ -29,7 +29,12 @@ class Answering:
     """A server on a Unix socket that reads a request and sends what it is told; `requests` are those it has got."""
 
     def __init__(self, path, answer=None, *, wait=0.0, read=True):
-        self.path, self.answer, self.wait, self.read = str(path), reply(HEADER) if answer is None else answer, wait, read
+        self.path, self.answer, self.wait, self.read = (
+            str(path),
+            reply(HEADER) if answer is None else answer,
+            wait,
+            read,
+        )
         self.requests, self._ending = [], threading.Event()
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.bind(self.path)

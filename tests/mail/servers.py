@@ -104,7 +104,10 @@ class Postfix:
     def received(self, count):
         """The mails in the mailbox, once there are so many."""
         end = time.monotonic() + WAIT_SECONDS
-        while len(files := sorted((self.folder / "mail/box/new").glob("*"), key=lambda path: path.stat().st_mtime_ns)) < count:
+        while (
+            len(files := sorted((self.folder / "mail/box/new").glob("*"), key=lambda path: path.stat().st_mtime_ns))
+            < count
+        ):
             assert time.monotonic() < end, self.log()
             time.sleep(0.05)
         return [file.read_bytes() for file in files]
@@ -128,3 +131,111 @@ def wait_for_port(port, log):
         except OSError:
             assert time.monotonic() < end, log()
             time.sleep(0.05)
+
+
+DOVECOT_CONF = """
+base_dir = {folder}/run
+state_dir = {folder}/state
+log_path = {folder}/log
+protocols = imap
+listen = 127.0.0.1
+ssl = yes
+ssl_cert = <{folder}/cert.pem
+ssl_key = <{folder}/key.pem
+disable_plaintext_auth = no
+auth_failure_delay = 0
+default_internal_user = {user}
+default_login_user = {user}
+default_internal_group = {group}
+mail_location = maildir:{folder}/mail/%u:LAYOUT=fs
+mail_max_userip_connections = 100
+first_valid_uid = 1
+service imap-login {{
+  chroot =
+  inet_listener imap {{
+    port = {port}
+  }}
+  inet_listener imaps {{
+    port = {tls_port}
+  }}
+}}
+service anvil {{
+  chroot =
+}}
+service stats {{
+  chroot =
+}}
+passdb {{
+  driver = static
+  args = password={password}
+}}
+userdb {{
+  driver = static
+  args = uid={uid} gid={gid} home={folder}/mail/%u
+}}
+namespace inbox {{
+  inbox = yes
+  separator = /
+  mailbox Junk {{
+    auto = create
+    special_use = \\Junk
+  }}
+  mailbox Archive {{
+    auto = create
+  }}
+}}
+{more}
+"""
+
+
+class Dovecot:
+    """A Dovecot with one mailbox, and a certificate of its own."""
+
+    user, password = "ann@example.test", "secret-of-ann"
+
+    def __init__(self, more=""):
+        if shutil.which("dovecot") is None:
+            pytest.skip("Dovecot is not installed: make mailservers")
+        if shutil.which("openssl") is None:
+            pytest.skip("openssl is not installed: it makes the certificate")
+        needs_root("Dovecot")
+        self.folder, self.port, self.tls_port = (
+            Path(tempfile.mkdtemp(prefix="deciban-dovecot-")),
+            free_port(),
+            free_port(),
+        )
+        self.folder.chmod(0o755)
+        (self.folder / "mail").mkdir()
+        os.chown(self.folder / "mail", NOBODY.pw_uid, NOBODY.pw_gid)
+        self.certificate = self.folder / "cert.pem"
+        subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+        key = ["-newkey", "rsa:2048", "-nodes", "-keyout", self.folder / "key.pem", "-out", self.certificate]
+        subprocess.run(["openssl", "req", "-x509", "-days", "2", *subject, *key], check=True, capture_output=True)
+        conf = DOVECOT_CONF.format(
+            folder=self.folder,
+            user="dovecot",
+            group="dovecot",
+            uid=NOBODY.pw_uid,
+            gid=NOBODY.pw_gid,
+            port=self.port,
+            tls_port=self.tls_port,
+            password=self.password,
+            more=more,
+        )
+        (self.folder / "dovecot.conf").write_text(conf)
+
+    def log(self):
+        path = self.folder / "log"
+        return path.read_text() if path.exists() else ""
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            ["dovecot", "-F", "-c", self.folder / "dovecot.conf"], stderr=subprocess.PIPE, text=True
+        )
+        wait_for_port(self.port, lambda: self.log() + (self.process.stderr.read() if self.process.poll() else ""))
+        return self
+
+    def __exit__(self, *error):
+        self.process.terminate()
+        self.process.communicate(timeout=30)
+        shutil.rmtree(self.folder)

@@ -129,7 +129,7 @@ def test_what_is_too_large_passes_too(answering, raw, most):
     assert done.stdout == passed(raw, ours)
 
 
-def test_a_hundred_megabytes_pass(answering, tmp_path):
+def test_a_hundred_megabytes_pass(answering):
     raw = MAIL + b"0123456789abcde\n" * (100_000_000 // 16)
     done = filtered(raw, "--socket", answering.path)
     assert done.stdout == b"X-Deciban: error; the mail has more than 10000000 bytes\n" + raw
@@ -198,7 +198,9 @@ def test_a_server_that_is_slow(tmp_path):
         assert "no answer within 0.2 seconds" in fault(filtered(MAIL, "--socket", tmp_path / "slow", "--timeout", 0.2))
     big = MAIL + b"x" * 5_000_000
     with Answering(tmp_path / "deaf", wait=60.0, read=False):  # it does not even read
-        assert "no answer within 0.2 seconds" in fault(filtered(big, "--socket", tmp_path / "deaf", "--timeout=0.2"), big)
+        assert "no answer within 0.2 seconds" in fault(
+            filtered(big, "--socket", tmp_path / "deaf", "--timeout=0.2"), big
+        )
     with Answering(tmp_path / "rude", reply(b'{"error":{"message":"too large"}}', "413 x"), read=False):
         assert "too large" in fault(filtered(big, "--socket", tmp_path / "rude"), big)
 
@@ -280,7 +282,9 @@ def test_the_two_programs_have_the_same_options():
     }
     shown = subprocess.run([FILTER, "--help"], capture_output=True, text=True, check=True).stdout
     assert set(re.findall(r"--[a-z-]+", shown)) - {"--help", "--version"} == known
-    assert subprocess.run([FILTER, "--version"], capture_output=True, check=True).stdout.startswith(b"deciban-filter 0.")
+    assert subprocess.run([FILTER, "--version"], capture_output=True, check=True).stdout.startswith(
+        b"deciban-filter 0."
+    )
 
 
 def test_deciban_filter_is_deciban_filter(answering):

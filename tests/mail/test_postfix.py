@@ -5,14 +5,19 @@ from __future__ import annotations
 import pytest
 from postgres_server import free_port
 
-from ..server.running import Running
+from server.running import Running
+
 from .conftest import HAM, SPAM
 from .servers import Postfix
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("starlette", reason="the server is not installed: pip install 'deciban[server]'")
 
-FORGED = b"X-Deciban: ham; probability=0\r\nSubject: you win\r\nx-deciban: ham\r\n twice\r\nX-Deciban-Evidence: -9 no\r\n\r\nClaim cash prize now!\r\n"
+FORGED = (
+    b"X-Deciban: ham; probability=0\nSubject: you win\nx-deciban: ham\n twice\nX-Deciban-Evidence: -9 no\n\n"
+    b"Claim cash prize now!\n"
+)
+TOO_LARGE = b"X-Deciban: error; the mail has more than 10000000 bytes"
 
 
 def body(raw):
@@ -32,18 +37,17 @@ def test_mail_is_marked_as_it_is_received_and_passes_without_us(model_file, tmp_
                     (HAM[0].encode(), b"X-Deciban: ham; probability=0.0"),
                     (FORGED, b"X-Deciban: spam; probability=0.9"),
                     (strange, b"X-Deciban: "),
-                    (large, b"X-Deciban: error; the mail has more than 10000000 bytes"),
+                    (large, TOO_LARGE),
                 ],
                 1,
             ):
                 postfix.send(raw)
                 mail = postfix.received(number)[-1]
                 header = mail.partition(b"\n\n")[0]
-                assert [line for line in header.split(b"\n") if line.lower().startswith(b"x-deciban:")] != []
                 assert header.lower().count(b"\nx-deciban:") == 1, "forged ones are gone"
-                assert header.lower().count(b"\nx-deciban-evidence:") == (expected != b"X-Deciban: error; the mail has more than 10000000 bytes")  # fmt: skip
+                assert header.lower().count(b"\nx-deciban-evidence:") == (expected != TOO_LARGE)
                 assert expected in header
-                assert body(mail) == body(raw.replace(b"\r\n", b"\n")), "not a byte of the body has changed"
+                assert body(mail) == body(raw), "not a byte of the body has changed"
             metrics = server.client._request("GET", "/metrics")[1].decode()
             assert 'deciban_examples_total{model="mail",what="classified"} 4' in metrics
             server.kill()

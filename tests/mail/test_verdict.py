@@ -83,5 +83,10 @@ def test_what_the_filter_adds_is_no_evidence(head, body):
 
 
 def test_time_is_linear():
-    for raw in (b"a\n" * 500_000, b"X-Deciban: a\n" * 100_000, b"X-Deciban: a\n" + b" a\n" * 300_000, b"a: b\n" * 200_000):
+    for raw in (
+        b"a\n" * 500_000,
+        b"X-Deciban: a\n" * 100_000,
+        b"X-Deciban: a\n" + b" a\n" * 300_000,
+        b"a: b\n" * 200_000,
+    ):
         assert len(mail.identity(raw)) == 45

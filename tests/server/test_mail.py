@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import struct
 
 import pytest
@@ -35,8 +36,7 @@ def test_the_fields_of_a_mail(mail_api):
     reply = mail_api.post(FILTER, raw=SPAM, **RFC822)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     lines = reply.body.decode().splitlines()
-    assert lines[0].startswith("X-Deciban: spam; probability=0.9")
-    assert lines[0].endswith("; model=mail; version=0") or "version=" in lines[0]
+    assert re.fullmatch(r"X-Deciban: spam; probability=0\.9\d+; decibans=\d+\.\d; model=mail; version=\d+", lines[0])
     assert lines[1].startswith("X-Deciban-Evidence: +")
     predicted = mail_api.post("/v1/models/-/predict", {"message": SPAM.decode()}).json["predictions"][0]
     assert f"probability={predicted['probabilities']['spam']:.6f}" in lines[0]
@@ -61,15 +61,18 @@ def test_a_mail_is_learned_once_whichever_way_it_came(mail_api):
     learned = mail_api.post("/v1/models/mail/learn?label=spam", raw=SPAM, **RFC822).json["results"][0]
     assert learned == {"id": identity(SPAM), "status": "learned", "label": "spam"}
     again = b"X-Deciban: spam; probability=1\n more\n" + SPAM
-    assert mail_api.post("/v1/models/mail/learn?label=spam", raw=again.replace(b"\n", b"\r\n"), **RFC822).json["results"] == [
-        {"id": identity(SPAM), "status": "unchanged"}
-    ]
+    assert mail_api.post("/v1/models/mail/learn?label=spam", raw=again.replace(b"\n", b"\r\n"), **RFC822).json[
+        "results"
+    ] == [{"id": identity(SPAM), "status": "unchanged"}]
     elsewhere = b"Received: by a.example\n" + again
     corrected = mail_api.post("/v1/models/mail/correct?label=ham", raw=elsewhere, **RFC822).json["results"][0]
     assert (corrected["status"], corrected["was"]) == ("corrected", "spam")
     stored = mail_api.get(f"/v1/models/mail/examples/{identity(SPAM)}").json
     assert stored["content"] == {"message": "Received: by a.example\n" + SPAM.decode()}
-    assert mail_api.post("/v1/models/mail/forget?label=ham", raw=SPAM, **RFC822).json["results"][0]["status"] == "forgotten"
+    assert (
+        mail_api.post("/v1/models/mail/forget?label=ham", raw=SPAM, **RFC822).json["results"][0]["status"]
+        == "forgotten"
+    )
     own = mail_api.post("/v1/models/mail/learn?label=spam&id=mine", raw=SPAM, **RFC822).json["results"][0]
     assert own["id"] == "mine"
 
@@ -128,7 +131,13 @@ def with_milter(service, play, where=None):
     return asyncio.run(both())
 
 
-FIELDS = [(b"From", b" x@y.example"), (b"Subject", b" you win"), (b"X-Deciban", b" ham"), (b"x-deciban", b" ham\n again"), (b"X-Deciban-Evidence", b" -9 no")]  # fmt: skip
+FIELDS = [
+    (b"From", b" x@y.example"),
+    (b"Subject", b" you win"),
+    (b"X-Deciban", b" ham"),
+    (b"x-deciban", b" ham\n again"),
+    (b"X-Deciban-Evidence", b" -9 no"),
+]
 
 
 def test_a_mail_server_gets_our_fields_and_loses_forged_ones(mail_api, tmp_path):
@@ -193,7 +202,7 @@ def test_a_fault_lets_mail_go_on(mail_api, monkeypatch):
         await server.answer()
         return await server.deliver(FIELDS[:2], b"x")
 
-    async def broken(*given):
+    async def broken(*_):
         raise ZeroDivisionError("a secret of the mail")
 
     monkeypatch.setattr(mail_api.service, "verdict", broken)
@@ -230,5 +239,8 @@ def test_where_the_milter_may_listen(api, files, tmp_path):
             ServerSettings(milter=wrong)
     assert ServerSettings(milter="[::1]:8471").milter
     assert MilterFilter(api.service).live.name == "mail", "the one that reads mail"
-    with Api({"rows": files["rows"]}, tmp_path / "rows.sqlite") as other, pytest.raises(DecibanError, match="one model of mail"):
+    with (
+        Api({"rows": files["rows"]}, tmp_path / "rows.sqlite") as other,
+        pytest.raises(DecibanError, match="one model of mail"),
+    ):
         MilterFilter(other.service)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 DONE, FAULT = 0, 3
 ACTIONS = ("--learn", "--correct", "--forget")
@@ -37,15 +38,19 @@ def header(model: str, raw: bytes, most: int) -> str:
 
     name = os.path.basename(model).removesuffix(".deciban")
     if (index := FilterIndex.open(model)) is not None:
-        return index.verdict(raw, name, most).header()
+        try:
+            return index.verdict(raw, name, most).header()
+        except ValueError:  # it is damaged, and is made again
+            index.close()
     from deciban.scorer import read
 
     made_of = stamp(model)
     scorer = read(model, n_jobs=1)
-    if scorer.name == "SpamFilter":
+    reader: Any = scorer.reader
+    if scorer.costs is not None:  # of a SpamFilter
         X = [raw]
-        write(model, scorer.model, scorer.costs, scorer.reader.headers, made_of)
-    elif scorer.reader.form == "texts":
+        write(model, scorer.model, scorer.costs, reader.headers, made_of)
+    elif reader.form == "texts":
         from deciban.text import mail
 
         X = [mail.read(raw).text.encode()]

@@ -25,6 +25,7 @@ COMMANDS = (  # a file each, in commands/
     "serve",
     "token",
     "filter",
+    "mailbox",
     "demo",
     "bench",
 )

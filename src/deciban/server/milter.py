@@ -1,8 +1,8 @@
 """The milter protocol (version 6, as Sendmail defined it and Postfix speaks it): verdicts while mail is received.
 
-The mail server sends us a copy of header and body, and we answer with header fields to add and to delete. The mail stays
-with the mail server: we cannot lose or change it, and if we do not answer, it goes on without us
-(milter_default_action = accept).
+The mail server sends us a copy of header and body, and we answer with header fields to add and to delete. The mail
+stays with the mail server: we cannot lose it, and if we do not answer, it goes on without us (milter_default_action =
+accept).
 """
 
 from __future__ import annotations
@@ -146,10 +146,10 @@ class Session:
         for place, name in self.mail.forged():
             self.send(b"m", struct.pack("!I", place) + name + b"\0\0")
         for line in reversed(header.replace("\n ", "\0").splitlines()):  # each is put before those there are
-            name, _, value = line.partition(": ")
-            value = value.replace("\0", "\n ")
+            field_name, _, value = line.partition(": ")
             blank = " " if self.flags & LEADING_SPACE else ""
-            self.send(b"i", struct.pack("!I", 0) + f"{name}\0{blank}{value}\0".encode())
+            text = f"{field_name}\0{blank}" + value.replace("\0", "\n ") + "\0"
+            self.send(b"i", struct.pack("!I", 0) + text.encode())
         self.send(b"c")
         self.mail = MailUnderWay()
 
@@ -170,8 +170,7 @@ class MilterFilter:
         try:
             if where.startswith(UNIX):
                 path = where.removeprefix(UNIX)
-                if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
-                    os.unlink(path)  # of a server that was killed
+                remove_socket(path)
                 self._listener = await asyncio.start_unix_server(self._connected, path, limit=MAX_PACKET + 8)
                 os.chmod(path, 0o666)  # noqa: S103 - as with the server's socket, its folder says who may connect
             else:
@@ -227,6 +226,12 @@ class MilterFilter:
             if problem is None:
                 log.exception("a mail could not be read")
             return fault("the server has a fault" if problem is None else str(problem))
+
+
+def remove_socket(path: str) -> None:
+    """Remove what a server that was killed has left."""
+    if os.path.exists(path) and stat.S_ISSOCK(os.stat(path).st_mode):
+        os.unlink(path)
 
 
 def fault(why: str) -> str:

@@ -72,7 +72,7 @@ class Exchange:
         raw = await body_of(self.request, settings.max_body, settings.timeout)
         if kind == MAIL:
             query = self.request.query_params
-            return await self.service.in_thread(of_message, raw, query.get("label"), query.get("id"))
+            return dict(await self.service.in_thread(of_message, raw, query.get("label"), query.get("id")))
         return parsed_json(raw)
 
     async def examples(self, *, label: str = "never", content: str = "always") -> tuple[list[Example], dict[str, Any]]:

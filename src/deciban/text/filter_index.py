@@ -57,6 +57,9 @@ class FilterIndex:
         fields = data[about[3] :].decode("utf-8", "replace")
         return cls(data, about[1], about[2], None if fields == ALL_FIELDS else tuple(fields.split("\n")))
 
+    def close(self) -> None:
+        self._data.close()
+
     def verdict(self, raw: bytes, name: str, most: int) -> Verdict:
         """What the filter writes into a mail."""
         log_odds, items = self.score(read(raw, self.headers).text, most)

@@ -1,4 +1,4 @@
-"""Names of items, for display. Imports nothing that takes time: one mail is answered without the rest of the package."""
+"""Names of items, for display. Imports nothing that takes time, as one mail is answered without most of the package."""
 
 from __future__ import annotations
 

@@ -24,7 +24,9 @@ def filter(  # noqa: A001 - the command's name
     ] = None,
     verdict: Annotated[
         bool,
-        typer.Option("--verdict", help="Write nothing; leave with 0 for spam, 1 for ham, 2 for unsure, 3 for an error."),
+        typer.Option(
+            "--verdict", help="Write nothing; leave with 0 for spam, 1 for ham, 2 for unsure, 3 for an error."
+        ),
     ] = False,
     learn: Annotated[str | None, typer.Option(help="Learn the mail as spam or ham.", metavar="LABEL")] = None,
     correct: Annotated[
@@ -40,9 +42,9 @@ def filter(  # noqa: A001 - the command's name
 ) -> int:
     """Pass a mail from standard input to standard output, with an X-Deciban header field: spam, ham or unsure.
 
-    A server answers (`deciban serve`), or a model file is read for each mail. On any fault the mail passes unchanged, the
-    field says what is wrong, and the exit code is 0. `deciban-filter` is the same without the time that Python needs to
-    start: use it in a mail server.
+    A server answers (`deciban serve`), or a model file is read for each mail. On any fault the mail passes unchanged,
+    the field says what is wrong, and the exit code is 0. `deciban-filter` is the same without the time that Python
+    needs to start: use it in a mail server.
 
     \b
     Examples:
@@ -64,4 +66,5 @@ def filter(  # noqa: A001 - the command's name
         "timeout": timeout,
     }
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    return subprocess.run([program(), *options, *["--verdict"] * verdict], check=False).returncode
+    command = [program(), *options, *["--verdict"] * verdict]
+    return subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own options

@@ -121,7 +121,9 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
     wanted = None if headers is None else {name.lower() for name in headers}
     leaves = list(mail.leaves())
     return Mail(
-        tuple(field for field in mail.fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted)),
+        tuple(
+            field for field in mail.fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted)
+        ),
         clean(body(mail))[:MAX_BODY_CHARACTERS],
         tuple((part.name, part.kind) for part in leaves if not is_read(part)),
         tuple((part.kind, one_word(part.charset)) for part in leaves if is_read(part) and part.kind),

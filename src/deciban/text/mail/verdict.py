@@ -87,8 +87,8 @@ def canonical(raw: bytes) -> bytes:
     r"""A mail as it was before a filter or a mailbox added to it: without our fields, without the line "From …" of mbox
     files, lines ended by "\n".
 
-    >>> canonical(b"From me Sat Jan  3 01:05:34 1996\r\nX-Deciban: ham\r\n in two lines\r\nSubject: Hi\r\n\r\nX-Deciban: a")
-    b'Subject: Hi\n\nX-Deciban: a'
+    >>> canonical(b"From me Sat Jan  3 01:05:34 1996\r\nX-Deciban: ham\r\n folded\r\nTo: me\r\n\r\nX-Deciban: a")
+    b'To: me\n\nX-Deciban: a'
     """
     if b"\r\n" in raw:
         raw = raw.replace(b"\r\n", b"\n")
