@@ -116,11 +116,12 @@ def packed(model: Graded, costs: Costs, made_of: Stamp) -> bytes | None:
         return None
     if not isinstance(lexicon, Lexicon):
         return None
-    shares, laws = model.shares(), model.gaussians()
+    shares, gaussians = model.shares(), model.gaussians()
     constant = 0.0
     slopes = np.zeros(0 if sums.common is None else sums.common.size)
-    for weight, law in zip(choice.ridge_weights.tolist(), () if laws is None else laws.laws, strict=True):
-        slope, offset = law.weights()
+    parts = () if gaussians is None else gaussians.parts
+    for weight, gaussian in zip(choice.ridge_weights.tolist(), parts, strict=True):
+        slope, offset = gaussian.weights()
         slopes += weight * (slope[:, 1] - slope[:, 0])
         constant += weight * float(offset[1] - offset[0])
     prior = model.log_prior + choice.pool.offsets
