@@ -1,12 +1,12 @@
 """Filters of mail side by side: bogofilter, the Bayes filters of SpamAssassin and rspamd, and deciban.
 
 Each learns the same mails and is asked about the same others, one after the other, by the program that a mail server
-would start (rspamd, which has none, over HTTP). All of them read the raw mail with its whole header; headers of this set
-leak (mailing lists and weeks differ between ham and spam), for all alike: read the rows against each other, and not as
-what to expect of new mail. SpamAssassin and rspamd run without their rules and without the network: it is their
+would start (rspamd, which has none, over HTTP). All of them read the raw mail with its whole header; headers of this
+set leak (mailing lists and weeks differ between ham and spam), for all alike: read the rows against each other, and not
+as what to expect of new mail. SpamAssassin and rspamd run without their rules and without the network: it is their
 learning that is compared, and not what they are as a whole.
 
-A filter that is not installed is left out with a reason (`make mailservers` installs all of them on Debian).
+A filter that is not installed is left out with a reason (`make mail` installs all of them on Debian).
 DECIBAN_DATA says where the data is; by default `../shared/data` beside the project.
 """
 
@@ -133,6 +133,7 @@ loadplugin Mail::SpamAssassin::Plugin::Check
 loadplugin Mail::SpamAssassin::Plugin::Bayes
 use_bayes 1
 bayes_auto_learn 0
+bayes_auto_expire 0
 bayes_path {folder}/bayes/bayes
 body BAYES_99 eval:check_bayes('0.00', '1.00')
 add_header all Probability _BAYES_
@@ -159,7 +160,11 @@ class SpamAssassin(Peer):
             )
         subprocess.run(["sa-learn", *config, "--sync"], check=True, capture_output=True)
         self.port = free_port()
-        options = ["-L", "-x", "-p", str(self.port), "-i", "127.0.0.1", "-m", "1", "-u", "root", "-s", "null"]
+        options = ["-L", "-x", "-p", str(self.port), "-i", "127.0.0.1", "-m", "1", "-s", "null"]
+        if os.geteuid() == 0:  # it does not run as root
+            for path in (self.folder / "bayes", *(self.folder / "bayes").iterdir()):
+                shutil.chown(path, "nobody")
+            options += ["-u", "nobody"]
         self.start("spamd", *config, *options, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(lambda: self.ask(b"Subject: x\n\ny\n") is not None)
 
@@ -276,6 +281,7 @@ class Deciban(Peer):
         return 1.0 / (1.0 + 10.0 ** (-float(found[3]) / 10.0))
 
     def verdict(self, p):
+        del p
         return self.answer
 
 
@@ -433,9 +439,9 @@ def main() -> None:
     lines = [
         "# Filters of mail, side by side",
         "",
-        f"{len(y):,} mails of the SpamAssassin corpus, {(y == 'spam').mean():.0%} of them spam: {len(folds[0][0]):,} are "
-        f"learned, and {asked:,} others asked about,",
-        "one at a time. Log loss in nats, accuracy at a probability of 0.5, *missed at 0.1 %* of spam with the threshold",
+        f"{len(y):,} mails of the SpamAssassin corpus, {(y == 'spam').mean():.0%} of them spam: "
+        f"{len(folds[0][0]):,} are learned, and {asked:,} others asked about,",
+        "one at a time. Log loss in nats, accuracy at a probability of 0.5, *missed at 0.1 %* of spam at a threshold",
         "that loses 0.1 % of ham; then the filter's own three answers. *CPU* is processor time for each mail, of the",
         "program that asks and of the server; *mails/s* depends on how busy the machine is.",
         f"Written by `python benchmarks/filters.py` with deciban {deciban.__version__}.",

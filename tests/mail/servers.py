@@ -71,7 +71,7 @@ class Postfix:
 
     def __init__(self, more=""):
         if shutil.which("postfix") is None or not os.path.exists("/usr/lib/postfix/sbin/master"):
-            pytest.skip("Postfix is not installed: make mailservers")
+            pytest.skip("Postfix is not installed: make mail")
         needs_root("Postfix")
         self.folder, self.port = Path(tempfile.mkdtemp(prefix="deciban-postfix-")), free_port()
         self.folder.chmod(0o755)
@@ -195,7 +195,7 @@ class Dovecot:
 
     def __init__(self, more=""):
         if shutil.which("dovecot") is None:
-            pytest.skip("Dovecot is not installed: make mailservers")
+            pytest.skip("Dovecot is not installed: make mail")
         if shutil.which("openssl") is None:
             pytest.skip("openssl is not installed: it makes the certificate")
         needs_root("Dovecot")

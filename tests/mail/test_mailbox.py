@@ -297,6 +297,10 @@ def test_mail_that_was_sorted_when_it_was_delivered(dovecot, tmp_path):
         assert box.sort() == {"learned as ham": 1}
 
 
+class EnoughError(Exception):
+    """The test has seen what it wanted."""
+
+
 class Crash(BaseException):
     """The process ends here."""
 
@@ -432,16 +436,13 @@ def test_new_mail_is_sorted_at_once_while_watching(box):
     box.sort()
     reports, ending = [], threading.Event()
 
-    class Enough(Exception):
-        pass
-
     def report(counts: Counter):
         reports.append(dict(counts))
         if ending.is_set():
-            raise Enough
+            raise EnoughError
 
     def work():
-        with MailboxState(box.path, box.account.user) as state, contextlib.suppress(Enough):
+        with MailboxState(box.path, box.account.user) as state, contextlib.suppress(EnoughError):
             watch(lambda: Sorter(Imap(box.account), box.filter, state, box.rules), 3600.0, report, print)
 
     thread = threading.Thread(target=work)
@@ -458,22 +459,19 @@ def test_new_mail_is_sorted_at_once_while_watching(box):
     assert not thread.is_alive()
 
 
-def test_a_mail_server_that_is_away_is_waited_for(tmp_path, monkeypatch):
+def test_a_mail_server_that_is_away_is_waited_for(monkeypatch):
     pauses, warnings = [], []
-
-    class Enough(Exception):
-        pass
 
     def sleep(seconds):
         pauses.append(seconds)
         if len(pauses) == 12:
-            raise Enough
+            raise EnoughError
 
     def connect():
         raise MailboxError("the mail server is away")
 
     monkeypatch.setattr("deciban.mailbox.sort.time.sleep", sleep)
-    with pytest.raises(Enough):
+    with pytest.raises(EnoughError):
         watch(connect, 60.0, print, warnings.append)
     assert pauses == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600]
     assert "away: trying again in 2 s" in warnings[1]

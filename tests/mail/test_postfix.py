@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from postgres_server import free_port
-
 from server.running import Running
 
 from .conftest import HAM, SPAM
