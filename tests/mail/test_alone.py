@@ -132,8 +132,10 @@ def test_models_without_an_index(tmp_path):
 
 
 def test_the_index_is_made_once_and_again_when_the_model_changes(model):
+    os.chmod(model, 0o640)
     first = alone.header(model, SPAM[0].encode(), 3)
     made = os.stat(model + SUFFIX)
+    assert made.st_mode & 0o777 == 0o640
     assert first.startswith("X-Deciban: spam;")
     same(first, alone.header(model, SPAM[0].encode(), 3))
     assert os.stat(model + SUFFIX).st_ino == made.st_ino

@@ -98,10 +98,21 @@ def write(path: str, model: Graded, costs: Costs, headers: tuple[str, ...] | Non
     from deciban.storage import atomic
 
     try:
+        with_mode_of(path, path + SUFFIX)
         atomic.replace(path + SUFFIX, lambda file: file.write(data))
     except (OSError, WriteError):  # a folder where others keep models: then every mail is scored by the model itself
         return False
     return True
+
+
+def with_mode_of(model: str, path: str) -> None:
+    """Make an empty file that those can read who can read the model, unless there is one: replacing it keeps that."""
+    try:
+        new = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    os.fchmod(new, os.stat(model).st_mode & 0o666)
+    os.close(new)
 
 
 def packed(model: Graded, costs: Costs, made_of: Stamp) -> bytes | None:
