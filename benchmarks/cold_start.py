@@ -173,9 +173,9 @@ def main() -> None:
             (own := folder / name).mkdir()
             for verb, command in questions(own, name, path).items():
                 commands[f"`deciban {verb}`: {what}"] = command
-                if name == "spamassassin":
-                    asked = held.enter_context(filters(own, path))
-                    commands |= {f"{program}: {what}": command for program, command in asked.items()}
+            if name == "spamassassin":
+                asked = held.enter_context(filters(own, path))
+                commands |= {f"{program}: {what}": command for program, command in asked.items()}
         times: dict[str, list[float]] = {what: [] for what in commands}
         for run in range(arguments.runs + 1):
             for what, command in commands.items():

@@ -60,6 +60,7 @@ static struct {
     double timeout;
 } option = {.evidence = 5, .max_size = 10000000};
 
+static const char *own_name = "";
 static char reason[MAX_REASON + 1]; /* what is wrong; empty if nothing is */
 static struct timespec deadline;
 
@@ -208,7 +209,7 @@ static int exchange(int to, int from, const Bytes *head, const Bytes *body, Byte
         if (files[1].revents) {
             const char *data = sent < head->size ? head->data + sent : body->data + (sent - head->size);
             size_t left = sent < head->size ? head->size - sent : total - sent;
-            ssize_t done = is_socket ? send(to, data, left, MSG_NOSIGNAL) : write(to, data, left);
+            ssize_t done = write(to, data, left);
             if (done >= 0)
                 sent += (size_t)done;
             else if (errno != EINTR && errno != EAGAIN)
@@ -225,6 +226,7 @@ static int exchange(int to, int from, const Bytes *head, const Bytes *body, Byte
             if (got > 0)
                 answer->size += (size_t)got;
             else if (errno != EINTR && errno != EAGAIN) {
+                if (answer->size > 0) break; /* it was sent, and then the connection was cut, as not all was read */
                 fault("the answer ends early: %s", strerror(errno));
                 return 0;
             }
@@ -239,9 +241,9 @@ static int exchange(int to, int from, const Bytes *head, const Bytes *body, Byte
 }
 
 static int connected(const char *where, const struct sockaddr *address, socklen_t size) {
-    int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), problem = 0;
+    int fd = socket(address->sa_family, SOCK_STREAM, 0), problem = 0;
     socklen_t length = sizeof problem;
-    if (fd < 0) {
+    if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0) {
         fault("socket: %s", strerror(errno));
         return -1;
     }
@@ -305,7 +307,7 @@ static void read_token(Bytes *request) {
     char line[512] = "";
     const char *token = getenv("DECIBAN_TOKEN");
     if (option.token_file != NULL) {
-        FILE *file = fopen(option.token_file, "re");
+        FILE *file = fopen(option.token_file, "r");
         if (file == NULL || fgets(line, sizeof line, file) == NULL)
             fault("%s: %s", option.token_file, file == NULL ? strerror(errno) : "it has no token");
         if (file != NULL) fclose(file);
@@ -387,14 +389,13 @@ static void run_deciban(void) {
     snprintf(number, sizeof number, "%d", option.evidence);
     const char *arguments[10] = {"deciban", "filter", "--alone", option.model, "--evidence", number};
     if (option.what != FILTER) arguments[6] = actions[option.what], arguments[7] = option.label;
-    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 16);
-    if (size > 0) {
-        program[size] = '\0';
-        char *slash = strrchr(program, '/');
-        if (slash != NULL) {
-            strcpy(slash + 1, "deciban");
-            execv(program, (char *const *)arguments);
-        }
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 16); /* of Linux */
+    if (size > 0) program[size] = '\0';
+    else snprintf(program, sizeof program - 16, "%s", own_name);
+    char *slash = strrchr(program, '/');
+    if (slash != NULL) {
+        strcpy(slash + 1, "deciban");
+        execv(program, (char *const *)arguments);
     }
     execvp("deciban", (char *const *)arguments);
 }
@@ -403,7 +404,7 @@ static void run_deciban(void) {
 static int ask_python(const Bytes *mail, Bytes *answer) {
     int to[2], from[2], status = 0;
     const Bytes nothing = {0};
-    if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) {
+    if (pipe(to) != 0 || pipe(from) != 0) {
         fault("pipe: %s", strerror(errno));
         return 0;
     }
@@ -414,6 +415,7 @@ static int ask_python(const Bytes *mail, Bytes *answer) {
     }
     if (child == 0) {
         if (dup2(to[0], STDIN_FILENO) < 0 || dup2(from[1], STDOUT_FILENO) < 0) _exit(126);
+        close(to[0]), close(to[1]), close(from[0]), close(from[1]);
         run_deciban();
         _exit(127);
     }
@@ -641,9 +643,12 @@ static void read_options(int count, char **given) {
         else if ((value = value_of(&i, count, given, "--learn"))) option.what = LEARN, option.label = value;
         else if ((value = value_of(&i, count, given, "--correct"))) option.what = CORRECT, option.label = value;
         else if ((value = value_of(&i, count, given, "--forget"))) option.what = FORGET, option.label = value;
-        else if ((value = value_of(&i, count, given, "--evidence"))) option.evidence = (int)number_of(value, "--evidence", 0, 20);
-        else if ((value = value_of(&i, count, given, "--max-size"))) option.max_size = (size_t)number_of(value, "--max-size", 0, 1e9);
-        else if ((value = value_of(&i, count, given, "--timeout"))) option.timeout = number_of(value, "--timeout", 0.001, 3600);
+        else if ((value = value_of(&i, count, given, "--evidence")))
+            option.evidence = (int)number_of(value, "--evidence", 0, 20);
+        else if ((value = value_of(&i, count, given, "--max-size")))
+            option.max_size = (size_t)number_of(value, "--max-size", 0, 1e9);
+        else if ((value = value_of(&i, count, given, "--timeout")))
+            option.timeout = number_of(value, "--timeout", 0.001, 3600);
         else fault("there is no option %s: see deciban-filter --help", given[i]);
     }
     if (option.timeout <= 0.0) option.timeout = option.what == FILTER ? 10.0 : 60.0;
@@ -662,6 +667,7 @@ static int exit_code(const Bytes *answer) {
 
 int main(int count, char **given) {
     Bytes mail = {0}, answer = {0};
+    if (count > 0) own_name = given[0];
     read_options(count, given);
     if (isatty(STDIN_FILENO)) {
         fputs(HELP, stderr);

@@ -240,6 +240,7 @@ def test_faults_pass_the_mail(model, tmp_path):
     assert out == b"X-Deciban: error; no answer within 0.01 seconds\n" + raw
 
 
+@pytest.mark.slow
 def test_texts_are_filtered_too(tmp_path):
     """A model of texts knows classes of its own."""
     deciban.TextClassifier().fit(SPAM + HAM, ["offers"] * 40 + ["meetings"] * 40).save(tmp_path / "topics.deciban")

@@ -129,8 +129,9 @@ def test_what_is_too_large_passes_too(answering, raw, most):
     assert done.stdout == passed(raw, ours)
 
 
-def test_a_hundred_megabytes_pass(answering):
-    raw = MAIL + b"0123456789abcde\n" * (100_000_000 // 16)
+@pytest.mark.parametrize("megabytes", [11, pytest.param(100, marks=pytest.mark.slow)])
+def test_many_megabytes_pass(answering, megabytes):
+    raw = MAIL + b"0123456789abcde\n" * (megabytes * 1_000_000 // 16)
     done = filtered(raw, "--socket", answering.path)
     assert done.stdout == b"X-Deciban: error; the mail has more than 10000000 bytes\n" + raw
     assert filtered(raw, "--socket", answering.path, "--verdict", check=False).returncode == 3

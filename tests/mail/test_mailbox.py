@@ -147,6 +147,7 @@ def test_new_mail_is_sorted_and_old_mail_is_left_alone(box):
     assert box.sort() == {}
 
 
+@pytest.mark.slow
 def test_existing_mail_is_sorted_if_wanted(dovecot, tmp_path):
     with Mailbox(dovecot, tmp_path, Rules(existing=True)) as box:
         old = box.deliver(b"old cash")
@@ -155,6 +156,7 @@ def test_existing_mail_is_sorted_if_wanted(dovecot, tmp_path):
         assert (box.where(old), box.where(unsure)) == (["Junk"], ["INBOX"])
 
 
+@pytest.mark.slow
 def test_folders_are_learned_and_go_on_being_learned(dovecot, tmp_path):
     rules = Rules(junk="Müll & Co", learn=(("spam", "Müll & Co"), ("ham", "Archive")))
     with Mailbox(dovecot, tmp_path, rules) as box:
@@ -208,6 +210,7 @@ def test_another_copy_of_a_mail_follows_the_first(box):
     assert box.filter.taught == {}
 
 
+@pytest.mark.slow
 def test_without_move_and_uidplus(box):
     box.sort()
     spam, marked = box.deliver(b"cash"), box.deliver(b"to be deleted by its owner")
@@ -227,6 +230,7 @@ def test_without_move_and_uidplus(box):
     assert box.sort() == {"learned as ham": 1}
 
 
+@pytest.mark.slow
 def test_numbers_that_change_teach_nothing(box):
     box.sort()
     spam = box.deliver(b"cash")
@@ -265,6 +269,7 @@ def test_what_the_filter_refuses_is_skipped(box):
     assert box.sort() == {}
 
 
+@pytest.mark.slow
 def test_large_mail_is_left_alone(dovecot, tmp_path):
     with Mailbox(dovecot, tmp_path, Rules(max_size=10_000)) as box:
         box.sort()
@@ -403,6 +408,7 @@ def test_any_sequence_of_deliveries_and_moves(dovecot, tmp_path, given_actions):
 # ---------------------------------------------------------------------- connections
 
 
+@pytest.mark.slow
 def test_connections_are_encrypted_and_checked(dovecot):
     how = {"host": "localhost", "user": "ann", "password": dovecot.password}
     for security, port in (("tls", dovecot.tls_port), ("starttls", dovecot.port)):

@@ -186,10 +186,12 @@ class Imap:
         try:
             tag = imap._new_tag()
             imap.send(tag + b" IDLE\r\n")
-            if not imap.readline().startswith(b"+"):
+            news = False
+            while (line := imap.readline()).startswith(b"*"):
+                news = True
+            if not line.startswith(b"+"):
                 raise MailboxError("{host} does not wait", host=self.account.host)
-            pending = isinstance(imap.sock, ssl.SSLSocket) and imap.sock.pending()
-            if not pending:
+            if not news and not (isinstance(imap.sock, ssl.SSLSocket) and imap.sock.pending()):
                 select.select([imap.sock], [], [], min(seconds, MAX_IDLE_SECONDS))
             imap.send(b"DONE\r\n")
             while not imap.readline().startswith(tag):  # what has happened is read anew

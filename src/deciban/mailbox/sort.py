@@ -96,6 +96,12 @@ class Sorter:
             self.state.tidy()
         return self.counts
 
+    def has_more(self) -> bool:
+        """Whether mail has arrived in the inbox, which is still open, since it was looked at."""
+        inbox = self.imap.folder
+        last = None if inbox is None else self.state.last_uid(inbox.name, inbox.validity)
+        return last is not None and not self.dry_run and bool(self.imap.after(last))
+
     def _sort(self, folder: OpenFolder) -> None:
         start = self.state.last_uid(folder.name, folder.validity)
         if start is None:
@@ -282,7 +288,8 @@ def watch(
                 while True:
                     report(sorter.run())
                     pause = 1.0
-                    sorter.imap.wait(poll)  # the inbox is open: it is the last folder
+                    if not sorter.has_more():
+                        sorter.imap.wait(poll)
         except (MailboxError, ServerError) as error:
             warn(f"{error}: trying again in {pause:.0f} s")
             time.sleep(pause)

@@ -122,7 +122,11 @@ def mailbox(
             return Sorter(imap, client, known, rules, dry_run, print_line if verbose or dry_run else lambda _: None)
 
         if watch:
-            sort_for_ever(connect, poll, report, lambda line: note("note", line))
+            try:
+                sort_for_ever(connect, poll, report, lambda line: note("note", line))
+            except KeyboardInterrupt:
+                note("note", "stopped; what was under way is finished by the next run")
+            return
         sorter = connect()
         with sorter.imap:
             report(sorter.run(), quiet=False)
