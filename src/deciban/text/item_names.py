@@ -16,9 +16,9 @@ ITEM_FORMATS: dict[str, Callable[..., str]] = {
 
 def between(a: str, b: str) -> str:
     """The separator between two displayed neighbours: none in scripts without spaces, "不好"."""
-    from deciban._kernel.filter_index import stands_alone
+    from deciban._kernel import filter_index as kernel
 
-    alone = [stands_alone(token) for token in (a, b)]
+    alone = [kernel.stands_alone(token) for token in (a, b)]
     tight = any(alone) and all(own or not token[:1].isalnum() for own, token in zip(alone, (a, b), strict=True))
     return "" if tight and a and b else " "
 
