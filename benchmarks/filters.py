@@ -7,8 +7,8 @@ of new mail. rspamd's Bayes reads the text and four fields of the header: compar
 CONTENT_HEADERS, which reads subject, sender and text. SpamAssassin and rspamd run without their rules and without the
 network: it is their learning that is compared, and not what they are as a whole. SpamAssassin expires no tokens here.
 
-A filter that is not installed is left out with a reason (`make mail` installs all of them on Debian). DECIBAN_DATA says
-where the data is; by default `../shared/data` beside the project.
+A filter that is not installed is left out with a reason (`make mail` installs all of them on Debian). DECIBAN_DATA is
+the folder of the data; by default `../shared/data` beside the project.
 """
 
 from __future__ import annotations

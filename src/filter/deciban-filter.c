@@ -1,7 +1,7 @@
 /* deciban-filter: a mail on standard input, the same mail on standard output, with the filter's verdict in its header.
 
    It asks `deciban serve` over HTTP, or starts `deciban filter --alone` to score by a model file. Whatever goes wrong,
-   the mail is passed on unchanged, and a header field says what went wrong: this program never decides that a mail is
+   the mail is passed on unchanged, with the reason in a header field: this program never decides that a mail is
    lost. It reads no mail beyond its header's line ends, and allocates no more than --max-size. */
 
 #define _GNU_SOURCE
@@ -36,8 +36,8 @@ enum { MAX_ANSWER = 1 << 16, MAX_REASON = 200, LINE = 76, CHUNK = 1 << 16 };
 static const char HELP[] =
     "Usage: deciban-filter [OPTIONS] < MESSAGE > MESSAGE\n"
     "\n"
-    "Pass a mail through, with an X-Deciban header field that says whether it is spam.\n"
-    "On any fault the mail passes unchanged, and the field says what is wrong.\n"
+    "Pass a mail through, with an X-Deciban header field: spam, ham or unsure.\n"
+    "After any fault the mail passes unchanged, and the field has the reason.\n"
     "\n"
     "  --socket FILE      The server's Unix socket (DECIBAN_SOCKET, or /run/deciban/socket).\n"
     "  --server URL       The server's address, http://ADDRESS:PORT or unix:FILE (DECIBAN_URL).\n"
@@ -213,7 +213,7 @@ static int exchange(int to, int from, const Bytes *head, const Bytes *body, Byte
             if (done >= 0)
                 sent += (size_t)done;
             else if (errno != EINTR && errno != EAGAIN)
-                sent = total; /* the other side wants no more of it: its answer says why */
+                sent = total; /* the other side wants no more of it: its answer has the reason */
             if (sent == total && !is_socket) close(to), to = -1;
         }
         if (files[0].revents) {
@@ -336,7 +336,7 @@ static void server_fault(int status, const char *body) {
     fault("%s", text);
 }
 
-/* Asks the server; 1 if `answer` is what it says about the mail. */
+/* Asks the server; 1 if `answer` is its answer about the mail. */
 static int ask_server(const Bytes *mail, Bytes *answer) {
     static const char *const routes[] = {"filter", "learn", "correct", "forget"};
     const char *url = option.server, *path = option.socket;

@@ -281,9 +281,9 @@ def test_large_mail_is_left_alone(dovecot, tmp_path):
 def test_a_dry_run_changes_nothing(box):
     box.sort()
     spam, ham = box.deliver(b"cash"), box.deliver(b"lunch", "Junk")
-    said = []
-    assert box.sort(dry_run=True, say=said.append) == {"spam": 1, "learned as spam": 1}
-    assert len(said) == 2
+    shown = []
+    assert box.sort(dry_run=True, show=shown.append) == {"spam": 1, "learned as spam": 1}
+    assert len(shown) == 2
     assert (box.where(spam), box.label(ham)) == (["INBOX"], None)
     assert box.sort() == {"spam": 1, "learned as spam": 1}
 

@@ -97,7 +97,7 @@ typedef struct {
     bool known;
 } Weighed;
 
-/* What an item says for every strength of pseudo-counts: its log-odds, its κ, and its weight by the knots. */
+/* The evidence of an item at every strength of pseudo-counts: its log-odds, its κ, and its weight by the knots. */
 static inline void weigh(const IndexHeader *h, int block, const float *n, Weighed *out) {
     for (int s = 0; s < INDEX_STRENGTHS; s++) {
         const double m = h->strength[block][s], all = (double)n[HAM] + (double)n[SPAM];

@@ -13,7 +13,7 @@ ACTIONS = ("--learn", "--correct", "--forget")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Read a mail, and write the header fields that a filter adds; of a fault, one line that says what it is."""
+    """Read a mail, and write the header fields that a filter adds; after a fault, one line with its reason."""
     try:
         given = dict(zip(arguments[::2], arguments[1::2], strict=True))
         raw = sys.stdin.buffer.read()
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
         else:
             change(given["--alone"], raw, action, given[action])
             answer = ""
-    except Exception as error:  # whatever it is, the mail passes, and its header says why it was not read
+    except Exception as error:  # whatever it is, the mail passes, with the reason in its header
         answer, code = str(error) or type(error).__name__, FAULT
     else:
         code = DONE

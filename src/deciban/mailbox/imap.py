@@ -134,7 +134,7 @@ class Imap:
         )
 
     def fetch(self, uids: Sequence[int], most: int) -> Iterator[FetchedMail]:
-        """Mails of the open folder as they are, without marking them as read; those that have gone are left out."""
+        """Mails of the open folder, without marking them as read; those that are no longer there are left out."""
         if not uids:
             return
         sizes: dict[int, int] = {}
@@ -153,7 +153,7 @@ class Imap:
                 yield FetchedMail(uid_, sizes[uid_], bytes(parts[0][1]))
 
     def move(self, uid: int, to: str) -> tuple[int, int] | None:
-        """Move a mail to another folder; UIDVALIDITY and its UID there, if the server says it."""
+        """Move a mail to another folder; UIDVALIDITY and its UID there, if the server reports them."""
         self._imap.untagged_responses.pop("COPYUID", None)
         if b"MOVE" in self._capabilities:
             self._uid("MOVE", str(uid), quoted(to))
@@ -194,10 +194,12 @@ class Imap:
             if not news and not (isinstance(imap.sock, ssl.SSLSocket) and imap.sock.pending()):
                 select.select([imap.sock], [], [], min(seconds, MAX_IDLE_SECONDS))
             imap.send(b"DONE\r\n")
-            while not imap.readline().startswith(tag):  # what has happened is read anew
+            while not imap.readline().startswith(tag):  # what has happened is asked for again
                 pass
         except (OSError, imaplib.IMAP4.error) as error:
-            raise MailboxError("{host} has gone: {why}", host=self.account.host, why=reason(error)) from None
+            raise MailboxError(
+                "{host} has closed the connection: {why}", host=self.account.host, why=reason(error)
+            ) from None
 
     # ------------------------------------------------------------------ calls
 
@@ -297,4 +299,4 @@ def from_utf7(name: bytes) -> str:
     try:
         return re.sub(r"&([A-Za-z0-9+,]*)-", decoded, name.decode("ascii"))
     except (UnicodeError, ValueError):
-        return name.decode("utf-8", "replace")  # servers that speak UTF-8
+        return name.decode("utf-8", "replace")  # of servers that use UTF-8

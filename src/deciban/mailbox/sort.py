@@ -77,14 +77,14 @@ class Finding:
 
 @dataclass(slots=True, eq=False)
 class Sorter:
-    """A mailbox, its rules, its state and the filter. `say` gets a line for every mail that is moved or learned."""
+    """A mailbox, its rules, its state and the filter. `show` gets a line for every mail that is moved or learned."""
 
     imap: Imap
     client: Client
     state: MailboxState
     rules: Rules
     dry_run: bool = False
-    say: Callable[[str], None] = lambda _: None
+    show: Callable[[str], None] = lambda _: None
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> Counter[str]:
@@ -126,7 +126,7 @@ class Sorter:
         wanted = folder.name in self.rules.learned or (folder.name == self.rules.inbox and self.rules.existing)
         start = 0 if wanted and not changed else max(0, folder.next_uid - 1)
         if changed:
-            self.say(f"{folder.name}: its numbers have changed; the mail that is in it is taken for old")
+            self.show(f"{folder.name}: its numbers have changed; the mail that is in it is taken for old")
         if not self.dry_run:
             with self.state.together():
                 self.state.leave(folder.name)
@@ -160,7 +160,7 @@ class Sorter:
         assert mail.raw is not None
         if folder.name == self.rules.unsure:
             return Finding(mail, here)
-        if not self.rules.file:  # then it was sorted when it was delivered, and its header says how
+        if not self.rules.file:  # then it was sorted when it was delivered, and its header shows how
             is_spam = delivered_as(mail.raw) == SPAM
             moved = is_spam == (folder.name == self.rules.inbox)
             return Finding(mail, here, self.rules.labels[folder.name] if moved else None)
@@ -176,7 +176,7 @@ class Sorter:
         target = self.rules.target(label)
         if target == folder.name:
             return Finding(mail, here)
-        self.say(f"{folder.name} {mail.uid}: {label} ({answer['probability']:.3f}), moved to {target}")
+        self.show(f"{folder.name} {mail.uid}: {label} ({answer['probability']:.3f}), moved to {target}")
         return self._moved(folder, mail, KnownMail(here.id, target))
 
     # ------------------------------------------------------------------ moving
@@ -231,7 +231,7 @@ class Sorter:
         for found, status in zip(findings, statuses, strict=True):
             if status != "unchanged":
                 self.counts[f"learned as {found.teach}"] += 1
-                self.say(f"{folder.name} {found.mail.uid}: learned as {found.teach}")
+                self.show(f"{folder.name} {found.mail.uid}: learned as {found.teach}")
         return set()
 
     def _refused(self, folder: OpenFolder, mail: FetchedMail, error: ServerError) -> None:
@@ -242,7 +242,7 @@ class Sorter:
 
     def _skip(self, folder: OpenFolder, mail: FetchedMail, why: str) -> None:
         self.counts["skipped"] += 1
-        self.say(f"{folder.name} {mail.uid}: skipped, {why}")
+        self.show(f"{folder.name} {mail.uid}: skipped, {why}")
 
 
 def delivered_as(raw: bytes) -> str | None:

@@ -157,8 +157,8 @@ def checked_row(value: Any, row: int) -> dict[str, Any] | list[Any]:
 def of_message(raw: bytes, label: str | None, id_: str | None) -> dict[str, Any]:
     """A request with a raw message as its body, converted to JSON.
 
-    Without an id it gets one that is made of the message: whoever sends the message again means the same example. What
-    a filter has written into it is left out.
+    Without an id it gets one that is made from the message, so that the same message is always the same example. Fields
+    that a filter has added are left out.
     """
     given: dict[str, Any] = {"message": mail.canonical(raw).decode("latin-1"), "id": id_ or mail.identity(raw)}
     return given | ({} if label is None else {"label": label})

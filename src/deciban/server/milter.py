@@ -1,4 +1,4 @@
-"""The milter protocol (version 6, as Sendmail defined it and Postfix speaks it): verdicts while mail is received.
+"""The milter protocol (version 6, as Sendmail defined it and Postfix uses it): verdicts while mail is received.
 
 The mail server sends us a copy of header and body, and we answer with header fields to add and to delete. The mail
 stays with the mail server: we cannot lose it, and if we do not answer, it goes on without us (milter_default_action =
@@ -172,7 +172,7 @@ class MilterFilter:
                 path = where.removeprefix(UNIX)
                 remove_socket(path)
                 self._listener = await asyncio.start_unix_server(self._connected, path, limit=MAX_PACKET + 8)
-                os.chmod(path, 0o666)  # noqa: S103 - as with the server's socket, its folder says who may connect
+                os.chmod(path, 0o666)  # noqa: S103 - as with the server's socket, its folder decides who may connect
             else:
                 host, _, port = where.rpartition(":")
                 self._listener = await asyncio.start_server(
@@ -203,7 +203,7 @@ class MilterFilter:
         except MilterError as error:
             log.warning("a mail server was cut off: %s", error)
         except (OSError, TimeoutError):
-            log.debug("a mail server has gone")
+            log.debug("a mail server has closed its connection")
         except Exception:
             log.exception("a session failed")
         finally:
@@ -211,7 +211,7 @@ class MilterFilter:
             writer.close()
 
     async def header(self, under_way: MailUnderWay) -> str:
-        """The header fields for a mail; of any fault, one that says so."""
+        """The header fields for a mail; after any fault, one with the reason."""
         try:
             if not under_way.complete:
                 return fault(f"the mail has more than {self.max_size} bytes")

@@ -79,7 +79,7 @@ def item_log_odds(
 
 
 def graded_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
-    """The known items of one document, and the log-odds that each adds by itself."""
+    """The known items of one document, and the log-odds that each adds on its own."""
     which = narrowed(rows, model.sums.cells[block].size)[0]
     table = model.table(block, which, 1)
     items = np.flatnonzero(np.diff(table.cells.ptr) > 0)

@@ -42,9 +42,9 @@ def filter(  # noqa: A001 - the command's name
 ) -> int:
     """Pass a mail from standard input to standard output, with an X-Deciban header field: spam, ham or unsure.
 
-    A server answers (`deciban serve`), or a model file is read for each mail. On any fault the mail passes unchanged,
-    the field says what is wrong, and the exit code is 0. `deciban-filter` is the same without the time that Python
-    needs to start: use it in a mail server.
+    A server answers (`deciban serve`), or a model file is read for each mail. After any fault the mail passes
+    unchanged, the field has the reason, and the exit code is 0. `deciban-filter` is the same without the time that
+    Python needs to start: use it in a mail server.
 
     \b
     Examples:
