@@ -30,7 +30,7 @@
 #define DECIBAN_VERSION "unknown"
 #endif
 
-enum { SPAM = 0, HAM = 1, UNSURE = 2, ERROR = 3, TEMPORARY_FAILURE = 75 }; /* exit codes; 75 is EX_TEMPFAIL of sysexits.h */
+enum { SPAM = 0, HAM = 1, UNSURE = 2, ERROR = 3, TEMPORARY_FAILURE = 75 }; /* exit codes; 75 as in sysexits.h */
 enum { MAX_ANSWER = 1 << 16, MAX_REASON = 200, LINE = 76, CHUNK = 1 << 16 };
 
 static const char HELP[] =
@@ -532,7 +532,7 @@ static void decide_line(int at_end) {
         size_t same = 0;
         while (same < held_size && same < size && tolower((unsigned char)held[same]) == name[same]) same++;
         if (same == held_size && !at_end && held_size <= size) return;
-        line_is = same == size && held_size > size && strchr("-: \t", held[size]) ? DROPPED : PASSED;
+        line_is = same == size && held_size > size && memchr("-: \t", held[size], 4) ? DROPPED : PASSED;
         line_begins = 0;
     }
     if (line_is == DROPPED) {

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from typer.main import get_command
 
 from deciban.cli.app import app
+from deciban.cli.run import run
 
 from .programs import FILTER, HEADER, Answering, filtered, reply
 
@@ -86,6 +87,7 @@ mails = st.lists(st.tuples(pieces | st.binary(max_size=30), st.sampled_from([b"\
 @example(b" ham; X-Deciban is folded into ours\nSubject: x\n\n")
 @example(b"Subject: x\r\nX-Deciban: ham\r\n\tmore\r\n\r\nbody\r\n")
 @example(b"X-Deciba")
+@example(b"To: me\nX-Deciban\0: ham\n\n")
 @example(b"a" * 200_000 + b"\nX-Deciban: ham\n\n")
 @example(b"a: b\n" * 50_000 + b"X-Deciban: ham\n\n")
 @given(mails)
@@ -286,6 +288,12 @@ def test_the_two_programs_have_the_same_options():
     assert subprocess.run([FILTER, "--version"], capture_output=True, check=True).stdout.startswith(
         b"deciban-filter 0."
     )
+
+
+def test_without_the_program(monkeypatch, capsys):
+    monkeypatch.setattr("deciban.cli.commands.filter.program", lambda: None)
+    assert run(["filter"]) == 2
+    assert "no program 'deciban-filter'" in capsys.readouterr().err
 
 
 def test_deciban_filter_is_deciban_filter(answering):
