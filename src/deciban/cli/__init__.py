@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
-from deciban.cli.filter_program import is_for_program, run_instead
+from deciban.cli.filter_program import is_for_program, program
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -16,8 +17,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from deciban.cli.alone import main as score_one
 
             raise SystemExit(score_one(given[1:]))
-        if arguments is None and is_for_program(given):
-            run_instead(given[1:])
+        if arguments is None and is_for_program(given) and (path := program()) is not None:
+            os.execv(path, [path, *given[1:]])  # noqa: S606 - it is ours
         from deciban.cli.run import run
 
         raise SystemExit(run(given))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
 
 PROGRAM = "deciban-filter"
 HELP = ("--help", "-h")
@@ -15,21 +14,11 @@ def is_for_program(arguments: list[str]) -> bool:
     return arguments[:1] == ["filter"] and not any(one in HELP for one in arguments)
 
 
-def run_instead(arguments: list[str]) -> NoReturn:
-    """Go on as the program."""
-    path = program()
-    os.execv(path, [path, *arguments])  # noqa: S606 - it is ours
-
-
-def program() -> str:
+def program() -> str | None:
     """Where it is: beside the program that runs, or on the path."""
     for folder in (os.path.dirname(os.path.abspath(sys.argv[0])), os.path.dirname(sys.executable)):
         if os.access(path := os.path.join(folder, PROGRAM), os.X_OK):
             return path
     from shutil import which
 
-    if (found := which(PROGRAM)) is not None:
-        return found
-    from deciban.errors import DecibanError
-
-    raise DecibanError("there is no program {value!r} beside deciban: install the package again", value=PROGRAM)
+    return which(PROGRAM)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from deciban.cli.filter_program import program
+from deciban.cli.filter_program import PROGRAM, program
+from deciban.errors import DecibanError
 
 
 def filter(  # noqa: A001 - the command's name
@@ -66,5 +67,8 @@ def filter(  # noqa: A001 - the command's name
         "timeout": timeout,
     }
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    command = [program(), *options, *["--verdict"] * verdict]
+    path = program()
+    if path is None:
+        raise DecibanError("there is no program {value!r} beside deciban: install the package again", value=PROGRAM)
+    command = [path, *options, *["--verdict"] * verdict]
     return subprocess.run(command, check=False).returncode  # noqa: S603 - the user's own options

@@ -6,7 +6,6 @@ import binascii
 import re
 from typing import NamedTuple
 
-OWN_FIELD = "x-deciban"  # the beginning of the names of our fields, in lower case
 LINE_CHARACTERS = 76
 MAX_ITEM_BYTES = 45  # of an item's name: so that it is one encoded word, which has at most 75 characters
 
@@ -79,8 +78,12 @@ def item(name: str) -> str:
 
 
 def is_own(field: str) -> bool:
-    """Whether a header field is ours: it is no evidence, since a filter must not learn from its own answers."""
-    return field.lower().startswith(OWN_FIELD)
+    """Whether a header field is ours: it is no evidence, since a filter must not learn from its own answers.
+
+    >>> is_own("X-DECIBAN"), is_own("X-Deciban-Evidence"), is_own("X-Decibanned")
+    (True, True, False)
+    """
+    return (field.rstrip().lower() + "-").startswith("x-deciban-")
 
 
 def canonical(raw: bytes) -> bytes:
