@@ -25,7 +25,7 @@ PACKAGE := $(VENV)/package.stamp
 REQUIRED := $(VENV)/required.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check bench docs gallery browser postgres clean
+.PHONY: help demo test test-all check bench docs gallery browser mail postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -66,6 +66,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/clusters.py
 	@$(BIN)/python benchmarks/databases.py
 	@$(BIN)/python benchmarks/server.py
+	@$(BIN)/python benchmarks/filters.py
 
 docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(PIP) install $(HOW) '.[docs]'
@@ -77,6 +78,10 @@ gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md again
 
 browser:  ## install Chromium (Debian, as root), in which a test looks at the report
 	apt-get install -y --no-install-recommends chromium
+
+mail:  ## install mail servers and filters (Debian, as root), which tests and a benchmark start on loopback
+	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends dovecot-imapd dovecot-sieve postfix procmail \
+		maildrop openssl bogofilter spamassassin spamd spamc rspamd redis-server
 
 postgres:  ## install PostgreSQL (Debian, as root), in which tests learn and score; they start a server of their own
 	apt-get install -y --no-install-recommends postgresql

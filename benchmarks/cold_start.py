@@ -14,16 +14,19 @@ import csv
 import gzip
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import deciban
+from deciban.client import Client
 
 OUT = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -106,11 +109,40 @@ def questions(folder: Path, name: str, path: Path) -> dict[str, list[str]]:
     }
 
 
-def seconds(command: list[str], where: Path) -> float:
+@contextmanager
+def filters(folder: Path, path: Path) -> Iterator[dict[str, list[str]]]:
+    """The command lines of filters, which get a mail on standard input: with a server, alone, and bogofilter's."""
+    program, socket = str(Path(sys.executable).with_name("deciban-filter")), folder / "socket"
+    command = [sys.executable, "-m", "deciban", "serve", str(path), "--socket", str(socket), "--no-auth"]
+    store = ["--store", str(folder / "store.sqlite"), "--log-level", "error"]
+    with subprocess.Popen([*command, *store], stderr=subprocess.DEVNULL) as server:
+        try:
+            while not Client(f"unix:{socket}").ready():
+                time.sleep(0.1)
+            out = {
+                "`deciban-filter --socket`": [program, "--socket", str(socket)],
+                "`deciban filter --socket`": [sys.executable, "-m", "deciban", "filter", "--socket", str(socket)],
+                "`deciban-filter --model`": [program, "--model", str(path)],
+            }
+            if shutil.which("bogofilter"):
+                texts, labels = documents(DATA / "spamassassin" / "spamassassin.jsonl.gz")
+                for label, option in (("ham", "-n"), ("spam", "-s")):
+                    (box := folder / label).mkdir()
+                    for number, text in enumerate(t for t, y in zip(texts, labels, strict=True) if y == label):
+                        (box / str(number)).write_bytes(text.encode("latin-1"))
+                    subprocess.run(["bogofilter", "-C", "-d", str(folder), option, "-B", str(box)], check=True)
+                out["`bogofilter -p`"] = ["bogofilter", "-C", "-d", str(folder), "-p", "-e"]
+            yield out
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+def seconds(command: list[str], where: Path, mail: str = "") -> float:
     start = time.perf_counter()
-    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False, input=mail)
     spent = time.perf_counter() - start
-    if done.returncode:
+    if done.returncode or "X-Deciban: error" in done.stdout:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
     return spent
 
@@ -126,24 +158,28 @@ def main() -> None:
         "",
         f"Milliseconds from the start of a process to its end: the median of {arguments.runs} runs, and the least. All",
         f"rows take turns. An explanation is to take less than {GOAL * 1e3:.0f} ms. `predict` reads a file of one row,",
-        "for which pyarrow is imported. The least is what a quiet machine takes.",
+        "for which pyarrow is imported. Filters read a mail from standard input: by the socket of a running server, or",
+        "by a model and its index. The least is what a quiet machine takes.",
         f"Written by `python benchmarks/cold_start.py` with deciban {deciban.__version__}, Python "
         f"{sys.version.split()[0]}.",
         "",
         "| process | median | least |",
         "|---|---:|---:|",
     ]
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as made, ExitStack() as held:
         folder = Path(made)
         commands = {what: [sys.executable, "-c", code] for what, code in BESIDE.items()}
         for name, path, what in saved(folder, arguments.models):
             (own := folder / name).mkdir()
             for verb, command in questions(own, name, path).items():
                 commands[f"`deciban {verb}`: {what}"] = command
+            if name == "spamassassin":
+                asked = held.enter_context(filters(own, path))
+                commands |= {f"{program}: {what}": command for program, command in asked.items()}
         times: dict[str, list[float]] = {what: [] for what in commands}
         for run in range(arguments.runs + 1):
             for what, command in commands.items():
-                spent = seconds(command, folder)
+                spent = seconds(command, folder, TEXT)
                 if run:  # the first one fills the cache
                     times[what].append(spent)
     print("\n".join(lines[-2:]))

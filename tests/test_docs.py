@@ -19,7 +19,7 @@ from deciban.cli.app import COMMANDS, app
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
-OTHER_PUBLIC_NAMES = ("text.Lines", "text.background.background", "text.mail")  # public, though not in deciban.__all__
+OTHER_PUBLIC_NAMES = ("text.Lines", "text.corpus.background", "text.mail")  # public, though not in deciban.__all__
 
 FENCE = re.compile(r"^( *)(`{3,})(\w*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")

@@ -69,4 +69,5 @@ def test_the_package_carries_its_types():
         "conformal",
         "common",
         "json",
+        "filter_index",
     }

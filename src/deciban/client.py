@@ -105,8 +105,11 @@ class Client:
         """
         return self._ask("learn", "results", examples, {"new_class": True} if new_class else {}, label=label, id=id)
 
-    def correct(self, id: str, label: Any, example: Content | None = None) -> Any:  # noqa: A002 - the API's name
-        """Change the label of a learned example; pass the example too if the server does not store content."""
+    def correct(self, id: Any, label: Any, example: Content | Sequence[Content] | None = None) -> Any:  # noqa: A002 - the API's name
+        """Change the label of a learned example; pass the example too if the server does not store content.
+
+        Several are given as lists of ids, labels and examples.
+        """
         return self._ask("correct", "results", example, label=label, id=id)
 
     def forget(self, id: str | None = None, example: Content | None = None, label: Any = None) -> Any:  # noqa: A002 - the API's name

@@ -217,6 +217,10 @@ class Learner(ABC):
                 found.setdefault(name, (value, np.zeros(len(self.classes))))[1][c] += decibans / bayes.DECIBANS
         return [(name, value, nats) for name, (value, nats) in found.items()]
 
+    def strongest_items(self, row: Any, target: int, against: int, most: int) -> list[tuple[str, float]]:
+        """The items of one row with the strongest evidence for a class over another, in decibans."""
+        return [(name, db) for name, _, db in self.explain(row, target, against, by="item").items[:most]]
+
     @property
     def stored_importance(self) -> Importance | None:
         """The importance of its items on some of the rows that it chose on, if that was computed."""

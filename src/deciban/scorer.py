@@ -24,10 +24,12 @@ from deciban.storage import files
 if TYPE_CHECKING:
     from deciban.corollaries.conformal import PredictionSets, Strangeness  # rarely needed
     from deciban.results.summary import Summary
+    from deciban.text.mail.verdict import Verdict
 
 __all__ = ["Scorer", "read"]
 
 MAIL_ANSWERS = np.array(["ham", "unsure", "spam"])
+MAX_DECIBANS = 9999.9  # of a verdict, where a class is certain
 
 
 def read(path: str | os.PathLike[str] | BinaryIO, n_jobs: int | None = None) -> Scorer:
@@ -205,6 +207,23 @@ class Scorer:
             what = "text" if self.reader.form == "texts" else "row"
             raise DecibanError(f"there is no {what} to explain: X is empty")
         return out[0] if len(out) == 1 else out
+
+    def verdict(self, X: Any, proba: Floats, name: str, version: int | None = None, most: int = 5) -> Verdict:
+        """What a filter writes into one mail, X being a list of it and `proba` its class probabilities, (1, k)."""
+        from deciban.text.mail.verdict import Verdict
+
+        label = plain(self.answers(proba)[0])
+        classes = self.classes_.tolist()
+        target = classes.index("spam") if "spam" in classes else int(np.argmax(proba[0]))
+        others = np.delete(np.arange(len(classes)), target)
+        evidence: list[tuple[str, float]] = []
+        if most and len(others):
+            against = int(others[np.argmax(proba[0, others])])
+            evidence = self.model.strongest_items(self._rows(X), target, against, most)
+        p, rest = float(proba[0, target]), float(proba[0, others].sum())
+        with np.errstate(divide="ignore"):
+            decibans = float(np.clip((np.log(p) - np.log(rest)) * bayes.DECIBANS, -MAX_DECIBANS, MAX_DECIBANS))
+        return Verdict(str(label), p, decibans, name, version, tuple(evidence))
 
     def top_evidence(self, n: int = 10) -> Table:
         """The strongest evidence for each class against the others, item by item, in decibans."""

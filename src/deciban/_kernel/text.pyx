@@ -66,7 +66,6 @@ cdef extern from "text_characters.h":
     uint16_t normal_forms[0x10000]
     uint8_t normal_classes[0x10000]
     void fill_characters() noexcept nogil
-    bint is_alone(uint32_t) noexcept nogil
 
 cdef extern from "text_loops.h":
     enum:
@@ -933,11 +932,6 @@ def locate(str text not None, Vocabulary words not None, str rule not None, int6
     finally:
         words.leave(True)
         stream_free(&stream)
-
-
-def stands_alone(str token not None):
-    """Whether a token of the rule "scripts" is a letter of a script without spaces between words."""
-    return len(token) > 0 and is_alone(ord(token[0]))
 
 
 def pair_up(const int32_t[::1] left not None, const int64_t[::1] left_indptr not None, const int32_t[::1] right not None,

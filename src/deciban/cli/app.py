@@ -24,6 +24,8 @@ COMMANDS = (  # a file each, in commands/
     "export",
     "serve",
     "token",
+    "filter",
+    "mailbox",
     "demo",
     "bench",
 )

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deciban.server.config import ServerSettings
 from deciban.server.limits import RateLimit
+from deciban.server.milter import MilterFilter
 from deciban.server.problems import RequestError, document, problem_of
 from deciban.server.routes import ROUTES, ApiRoute, Exchange, Rates, caller_of
 from deciban.server.service import Service
@@ -41,15 +42,20 @@ errors = logging.getLogger("deciban.server")
 def make_app(service: Service) -> Starlette:
     """The application of a service, which it starts and stops."""
     settings = service.settings
+    milter = None if settings.milter is None else MilterFilter(service)
     rates = Rates(RateLimit(settings.rate, "requests"), RateLimit(settings.teach_rate, "examples to learn"))
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         del app
+        if milter is not None and settings.milter is not None:
+            await milter.start(settings.milter)
         service.start()
         try:
             yield
         finally:
+            if milter is not None:
+                await milter.stop()
             service.stop()
 
     routes = [Route(one.path, endpoint(one, service, rates), methods=[one.method], name=one.name) for one in ROUTES]

@@ -17,6 +17,7 @@ from deciban.server.store.content import FORMS
 ENVIRONMENT = "DECIBAN_"
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 LOOPBACK_NAMES = ("localhost",)
+MILTER = re.compile(r"(127(\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5}|unix:.+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,8 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8470
     socket: str | None = None
+    milter: str | None = None  # where mail servers connect: ADDRESS:PORT of loopback, or unix:PATH
+    milter_model: str | None = None
     auth: bool = True  # False: no tokens; only on loopback or a socket
     allowed_hosts: tuple[str, ...] = ()  # allowed Host headers, besides those of loopback
     tls_certificate: str | None = None
@@ -68,6 +71,11 @@ class ServerSettings:
                 raise DecibanError("{name} is {value}: it must not be negative", name=name, value=getattr(self, name))
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise DecibanError("tls_certificate and tls_key belong together: give both or neither")
+        if self.milter is not None and not MILTER.fullmatch(self.milter):
+            raise DecibanError(
+                "milter is {value!r}: it must be 127.0.0.1:PORT or unix:PATH, since it knows no tokens",
+                value=self.milter,
+            )
         if self.content == "none" and (self.keep_examples or self.keep_days):
             raise DecibanError(
                 "keep_examples and keep_days forget the oldest examples, which needs their content: content must not "

@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from deciban.server.problems import RequestError
+from deciban.text import mail
 
 MAX_ID_CHARACTERS = 200
 KINDS = ("text", "row", "message", "message_base64")
@@ -154,6 +155,10 @@ def checked_row(value: Any, row: int) -> dict[str, Any] | list[Any]:
 
 
 def of_message(raw: bytes, label: str | None, id_: str | None) -> dict[str, Any]:
-    """A request with a raw message as its body, converted to JSON."""
-    given: dict[str, Any] = {"message": raw.decode("latin-1")}
-    return given | ({} if label is None else {"label": label}) | ({} if id_ is None else {"id": id_})
+    """A request with a raw message as its body, converted to JSON.
+
+    Without an id it gets one that is made from the message, so that the same message is always the same example. Fields
+    that a filter has added are left out.
+    """
+    given: dict[str, Any] = {"message": mail.canonical(raw).decode("latin-1"), "id": id_ or mail.identity(raw)}
+    return given | ({} if label is None else {"label": label})

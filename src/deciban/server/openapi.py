@@ -237,6 +237,7 @@ SCHEMAS: dict[str, Schema] = {
 # route → schemas of the request, one example or several, and of the answer
 REQUESTS = {
     "predict": ("Example", "Examples"),
+    "filter_mail": ("Example",),
     "explain": ("ExampleToExplain",),
     "evaluate": ("LabelledExample", "LabelledExamples"),
     "learn": ("LabelledExample", "LabelledExamples"),
@@ -263,6 +264,7 @@ ANSWERS = {
     "readyz": "Status",
 }
 QUERIES: dict[str, dict[str, Schema]] = {
+    "filter_mail": {"evidence": INTEGER | {"description": "How many items of evidence; 5 by default."}},
     "evidence": {"most": INTEGER},
     "recent": {"most": INTEGER, "order": {"enum": ["newest", "unsure"]}, "label": STRING, "untaught": BOOLEAN},
     "upload": {"examples": {"enum": ["contained", "learn"]}},
@@ -338,5 +340,5 @@ def operation(route: ApiRoute) -> dict[str, Any]:
 def answer(name: str) -> dict[str, Any]:
     if name in ANSWERS:
         return {"description": "The response.", "content": {JSON: {"schema": ref(ANSWERS[name])}}}
-    kind = {"metrics": "text/plain", "export": MODEL_FILE}.get(name, JSON)
+    kind = {"filter_mail": "text/plain", "metrics": "text/plain", "export": MODEL_FILE}.get(name, JSON)
     return {"description": "The response.", "content": {kind: {"schema": {}}}}

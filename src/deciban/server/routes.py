@@ -27,6 +27,7 @@ MODEL_FILE = "application/octet-stream"
 MAX_LISTED = 1000
 UPLOADS = ("contained", "learn")  # whether an uploaded model already contains the store's examples, or must learn them
 MAX_MODEL_FILE = 1 << 30  # bytes, of an upload
+EVIDENCE_ITEMS, MAX_EVIDENCE_ITEMS = 5, 20  # in the header of a mail
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -71,7 +72,7 @@ class Exchange:
         raw = await body_of(self.request, settings.max_body, settings.timeout)
         if kind == MAIL:
             query = self.request.query_params
-            return of_message(raw, query.get("label"), query.get("id"))
+            return dict(await self.service.in_thread(of_message, raw, query.get("label"), query.get("id")))
         return parsed_json(raw)
 
     async def examples(self, *, label: str = "never", content: str = "always") -> tuple[list[Example], dict[str, Any]]:
@@ -132,6 +133,16 @@ async def predict(exchange: Exchange) -> Response:
     model, answers = await exchange.service.predict(exchange.live, examples)
     predictions = [prediction(example, answer) for example, answer in zip(examples, answers, strict=True)]
     return JSONResponse({"model": exchange.live.name, "version": model.seq, "predictions": predictions})
+
+
+async def filter_mail(exchange: Exchange) -> Response:
+    """The header fields that a filter adds to a message."""
+    examples, body = await exchange.examples()
+    if "examples" in body:
+        raise RequestError('give one message, and not "examples"')
+    most = exchange.number("evidence", EVIDENCE_ITEMS, most=MAX_EVIDENCE_ITEMS)
+    verdict = await exchange.service.verdict(exchange.live, examples[0], most)
+    return PlainTextResponse(verdict.header())
 
 
 def prediction(example: Example, answer: Answer) -> dict[str, Any]:
@@ -343,6 +354,7 @@ async def openapi(exchange: Exchange) -> Response:
 
 ROUTES = (
     ApiRoute("POST", "/v1/models/{model}/predict", "read", predict, "Classify examples"),
+    ApiRoute("POST", "/v1/models/{model}/filter", "read", filter_mail, "The header fields to add to a mail"),
     ApiRoute("POST", "/v1/models/{model}/explain", "read", explain, "Explain predictions, in decibans"),
     ApiRoute("POST", "/v1/models/{model}/evaluate", "read", evaluate, "Evaluate the model on labelled examples"),
     ApiRoute("POST", "/v1/models/{model}/learn", "teach", learn, "Learn labelled examples"),

@@ -32,12 +32,14 @@ from deciban.server.store.base import Store
 from deciban.server.store.content import ContentKeeper
 from deciban.server.tokens import TokenTable
 from deciban.server.writer import ChangeWriter, LiveModel, caught_up, outcomes_of
+from deciban.text.mail import Verdict
 from deciban.threads import own_threads
 
 RETENTION_SECONDS = 60.0
 RETENTION_BATCH = 200  # examples forgotten at a time
 REBUILD_BATCH = 1000  # examples read at a time
 ACTOR = "server"
+ONLY_MODEL = "-"  # in place of a name
 
 log = logging.getLogger("deciban.server")
 
@@ -174,6 +176,9 @@ class Service:
     # ------------------------------------------------------------------ models
 
     def live(self, name: str) -> LiveModel:
+        """A model by its name; "-" is the only one that there is."""
+        if name == ONLY_MODEL and len(self.models) == 1:
+            return next(iter(self.models.values()))
         if name not in self.models:
             raise RequestError(
                 "there is no model {value!r}: there are {names}",
@@ -218,6 +223,16 @@ class Service:
         live.quality.answered(answers)
         self.metrics.count("deciban_examples_total", len(examples), model=live.name, what="classified")
         return model, answers
+
+    async def verdict(self, live: LiveModel, example: Example, most: int) -> Verdict:
+        """What a filter writes into a mail, with its strongest evidence."""
+        model, (answer,) = await self.predict(live, [example])
+
+        def work() -> Verdict:
+            ((_, X),) = model.batches([example.content or {}])
+            return model.scorer.verdict(X, answer.probabilities[None], live.name, model.seq, most)
+
+        return await self.in_thread(work)  # type: ignore[no-any-return]  # as `work`
 
     async def in_thread(self, work: Any, *given: Any) -> Any:
         """Run something slow outside the event loop."""

@@ -33,8 +33,8 @@ LEGEND = (  # of the table of candidates
     "Experts: columns, each on its own; gaussians, all columns at once as numbers; contexts, each column given others; "
     "trees, questions in turn; boosted trees, small trees for what the other experts leave unexplained; words, a "
     "column of text. In settings, pseudo-rows are how many rows the coarser estimate counts for (of all classes, of "
-    "fewer columns, of the branch above a leaf): the more, the less a few rows decide. The diagonal is how far columns are taken to be uncorrelated; heavy tails let outliers count less; pieces "
-    "let a class have several centres."
+    "fewer columns, of the branch above a leaf): the more, the less a few rows decide. The diagonal is how far columns "
+    "are taken to be uncorrelated; heavy tails let outliers count less; pieces let a class have several centres."
 )
 MIN_ROWS_DECISIVE = 40  # with fewer rows a column may do so by chance
 

@@ -121,7 +121,7 @@ class CommonItems:
         for block in mine:
             before = ends.copy()
             kernel.gather(*rows[block], columns[block], ends, column)
-            amount = np.round(np.maximum(np.diff(rows[block][0]), 1) ** -0.5 * COMMON_GRAIN) / COMMON_GRAIN
+            amount = presence(rows[block])
             own = (ends - before)[:-1]
             place = np.arange(own.sum()) + np.repeat(before[:-1] - (np.cumsum(own) - own), own)
             x[place] = np.repeat(amount, own)
@@ -201,6 +201,11 @@ class CommonItems:
         by_class = np.zeros((k, self.size))
         by_class[to] = self.by_class
         return replace(self, by_class=by_class)
+
+
+def presence(rows: Rows) -> Floats:
+    """The entry of x of each row's items: u^−½ of u distinct items, rounded."""
+    return np.asarray(np.round(np.maximum(np.diff(rows[0]), 1) ** -0.5 * COMMON_GRAIN) / COMMON_GRAIN)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

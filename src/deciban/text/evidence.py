@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from deciban.results.evidence import Evidence
 from deciban.show import signed, visible
-from deciban.text.items import item_name
+from deciban.text.item_names import item_name
 from deciban.text.shares import ItemEvidence, TokensOfText
 
 Item: TypeAlias = tuple[str, Any, float]  # as in `Evidence.items`

@@ -305,10 +305,15 @@ class Graded(Learner):
     def item_vectors(self, rows: dict[str, Rows]) -> ItemVectors:
         """x of rows: the vectors of their common items."""
         assert self.sums.common is not None
+        return self.sums.common.vectors(self.common_columns(), rows)
+
+    def common_columns(self) -> dict[str, Codes]:
+        """By block, the place of each item among those that are modelled jointly, cached; −1 if it is not."""
+        assert self.sums.common is not None
         lexicon, columns = self.sums.lexicon, self._cache.get("columns")
         if columns is None or any(len(mine) != lexicon.size(block) for block, mine in columns.items()):
             columns = self._cache["columns"] = self.sums.common.columns(lexicon)
-        return self.sums.common.vectors(columns, rows)
+        return columns
 
     @property
     def vectors(self) -> int:
@@ -488,6 +493,11 @@ class Graded(Learner):
         (_, rows), *_ = numbered(Documents([text], row.lower), self.sums.lexicon, self.sums.blocks, 1)
         scores = self.pooled(self.evidence(rows), self.log_prior)[0]
         return views.explain(self, text, rows, scores, target, against, row.lower, how.get("by", "column"))
+
+    def strongest_items(self, row: Texts, target: int, against: int, most: int) -> list[tuple[str, float]]:
+        document = Documents([row.string(0)], row.lower)
+        (_, rows), *_ = numbered(document, self.sums.lexicon, self.sums.blocks, 1)
+        return views.strongest_items(self, rows, document, target, against, most)
 
     @property
     def stored_importance(self) -> Importance | None:

@@ -20,7 +20,8 @@ from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.text.common import RidgeGaussians
 from deciban.text.documents import Texts
 from deciban.text.hashed import HashedLexicon, hashes
-from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows, item_name
+from deciban.text.item_names import item_name
+from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows
 from deciban.text.kept import smallest
 from deciban.text.sums import damped, narrowed, some_rows, stacked, sums_of
 from deciban.text.tables import KNOTS

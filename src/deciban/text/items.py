@@ -10,7 +10,7 @@ word and its least number of occurrences.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from deciban._kernel import text as kernel
 from deciban._typing import Array, Codes
+from deciban.text.item_names import item_name
 from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 from deciban.text.tokens import BY_SCRIPT, MAX_WORD_CHARACTERS, TokenRule
 
@@ -263,28 +264,6 @@ class Lexicon(Items):
     def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
         del document
         return [[parts] for parts in self.parts(block, which)]
-
-
-ITEM_FORMATS: dict[str, Callable[..., str]] = {
-    "words": lambda a: a,
-    "pairs": lambda a, b: between(a, b).join((a or "⟨start⟩", b or "⟨end⟩")),
-    "headers": lambda a, b: f"{a}:{b}",
-    "gaps": lambda a, b: f"{a} … {b}",
-    "characters": lambda a: a.replace(" ", "␣"),
-    "repeats": lambda a, times: f"{a} ×{times}",
-}
-
-
-def between(a: str, b: str) -> str:
-    """The separator between two displayed neighbours: none in scripts without spaces, "不好"."""
-    alone = [kernel.stands_alone(token) for token in (a, b)]
-    tight = any(alone) and all(own or not token[:1].isalnum() for own, token in zip(alone, (a, b), strict=True))
-    return "" if tight and a and b else " "
-
-
-def item_name(block: str, parts: tuple[str, ...]) -> str:
-    """The name of an item with these parts, for display."""
-    return ITEM_FORMATS[block](*parts)
 
 
 def interleaved(a: ItemStream, b: ItemStream) -> ItemStream:

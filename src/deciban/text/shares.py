@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from deciban._kernel import filter_index
 from deciban._kernel import text as kernel
 from deciban._typing import Floats
 from deciban.text.items import GAPS, UNSPACED_RUNS, Lexicon
@@ -103,7 +104,7 @@ class TokensOfText:
             run, end = "", token.start
             for i in range(first, min(first + high, len(self.tokens))):
                 start, stop, letter = self.tokens[i]
-                if start != end or not kernel.stands_alone(letter):
+                if start != end or not filter_index.stands_alone(letter):
                     break
                 run, end = run + letter, stop
                 if i - first + 1 >= low:

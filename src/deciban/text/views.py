@@ -11,9 +11,11 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.results.evidence import ABSENT, CORRECTION, Evidence
 from deciban.show import plain
+from deciban.text.common import presence
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.items import BLOCKS, Rows
+from deciban.text.item_names import item_name
+from deciban.text.items import Rows
 from deciban.text.raw import Documents
 from deciban.text.shares import ItemEvidence, TokensOfText
 from deciban.text.sums import DAMPING, damped, narrowed
@@ -51,8 +53,33 @@ def hats(kappa: Floats) -> Floats:
     return out
 
 
-def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
-    """The known items of one document, and the log-odds that each adds: the terms of the model's score."""
+def item_log_odds(
+    model: Graded, rows: dict[str, Rows], target: int, against: int
+) -> tuple[list[tuple[str, Array, Floats]], float]:
+    """By block, the known items of one document and the log-odds that each adds: the terms of the model's score. And
+    the log-odds of the absence of other items that are modelled jointly; 0 for a document that has none of these."""
+    gaussians, joint_weights = model.gaussians(), model.effective_choice.ridge_weights
+    columns, slopes, absent, any_joint = {}, np.zeros(0), 0.0, False
+    if gaussians is not None and joint_weights.any():
+        columns = model.common_columns()
+        for weight, gaussian in zip(joint_weights.tolist(), gaussians.parts, strict=True):
+            slope, constant = gaussian.weights()
+            slopes = weight * (slope[:, target] - slope[:, against]) + (slopes if len(slopes) else 0.0)
+            absent += weight * float(constant[target] - constant[against])
+    out = []
+    for block in model.sums.blocks:
+        which, log_odds = graded_log_odds(model, block, rows[block], target, against)
+        if block in columns and len(which):
+            column = columns[block][which]
+            own = np.flatnonzero(column >= 0)
+            log_odds[own] += presence(rows[block])[0] * slopes[column[own]]
+            any_joint = any_joint or len(own) > 0
+        out.append((block, which, log_odds))
+    return out, absent if any_joint else 0.0
+
+
+def graded_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
+    """The known items of one document, and the log-odds that each adds on its own."""
     which = narrowed(rows, model.sums.cells[block].size)[0]
     table = model.table(block, which, 1)
     items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
@@ -65,28 +92,6 @@ def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: i
     weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
     belief = graded + alike + weighed
     return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
-
-
-def common_item_log_odds(
-    model: Graded, rows: dict[str, Rows], target: int, against: int
-) -> tuple[dict[tuple[str, int], float], float]:
-    """The log-odds of the jointly modelled items of one document, by block and number, and of the absence of the
-    others. A document that has none of them has none."""
-    sums, gaussians, absent = model.sums, model.gaussians(), 0.0
-    by_item: dict[tuple[str, int], float] = {}
-    if sums.common is None or gaussians is None or not model.effective_choice.ridge_weights.any():
-        return by_item, absent
-    vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
-    if not len(vectors.at):
-        return by_item, absent
-    owner = [BLOCKS[b] for b in sums.common.block.tolist()]
-    for weight, gaussian in zip(model.effective_choice.ridge_weights.tolist(), gaussians.parts, strict=True):
-        slope, constant = gaussian.weights()
-        absent += weight * float(constant[target] - constant[against])
-        for at, x in zip(vectors.at.tolist(), vectors.x.tolist(), strict=True):
-            key = owner[at], int(places[owner[at]][sums.common.number[at]])
-            by_item[key] = by_item.get(key, 0.0) + weight * x * float(slope[at, target] - slope[at, against])
-    return by_item, absent
 
 
 def explain(
@@ -104,13 +109,11 @@ def explain(
     target, against = compared_classes(log_joint, model.classes, target, against)
     offsets, prior = model.effective_choice.pool.offsets, model.log_prior
     others = [(CORRECTION, "", float((offsets[target] - offsets[against]) * DECIBANS))]
-    common, absent = common_item_log_odds(model, rows, target, against)
+    blocks, absent = item_log_odds(model, rows, target, against)
     if absent:
         others.append((ABSENT, "", absent * DECIBANS))
     document, items = Documents([text], lower), []
-    for block in model.sums.blocks:
-        which, log_odds = item_log_odds(model, block, rows[block], target, against)
-        log_odds = log_odds + [common.get((block, item), 0.0) for item in which.tolist()]
+    for block, which, log_odds in blocks:
         spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), document)
         decibans = (log_odds * DECIBANS).tolist()
         items += [ItemEvidence(block, several, db) for several, db in zip(spellings, decibans, strict=True)]
@@ -120,6 +123,23 @@ def explain(
     labels = model.classes
     evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
     return with_text(evidence, text, TokensOfText.of(text, lower, model.rule), items, others, by)
+
+
+def strongest_items(
+    model: Graded, rows: dict[str, Rows], document: Documents, target: int, against: int, most: int
+) -> list[tuple[str, float]]:
+    """The items of one document with the strongest evidence for a class over another, in decibans. Takes a fraction of
+    the time of `explain`, since no other item is named, and no word of the text is found again."""
+    strongest: list[tuple[float, str, int]] = []
+    for block, which, log_odds in item_log_odds(model, rows, target, against)[0]:
+        best = np.argsort(-np.abs(log_odds), kind="stable")[:most]
+        strongest += [(float(log_odds[i] * DECIBANS), block, int(which[i])) for i in best]
+    strongest.sort(key=lambda one: -abs(one[0]))
+    out = []
+    for decibans, block, item in strongest[:most]:
+        (several,) = model.sums.lexicon.spellings(block, np.array([item], dtype=np.int32), document)
+        out.append((" / ".join(item_name(block, parts) for parts in several), decibans))
+    return out
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:

@@ -23,6 +23,10 @@ def serve(
     socket: Annotated[
         str | None, typer.Option(help="Listen on a Unix socket at this path instead.", metavar="FILE")
     ] = None,
+    milter: Annotated[
+        str | None,
+        typer.Option(help="Where mail servers connect as to a milter: 127.0.0.1:PORT or unix:FILE.", metavar="ADDRESS"),
+    ] = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Require no tokens; only on loopback or a socket.")
     ] = False,
@@ -54,6 +58,7 @@ def serve(
       deciban serve spam.deciban
       deciban serve spam.deciban tickets=queue.deciban --store store.sqlite
       deciban serve spam.deciban --socket deciban.socket --no-auth
+      deciban serve mail.deciban --milter 127.0.0.1:8471
       deciban serve --config deciban.toml --show-config
     """
     from deciban.server.config import models_of, settings_of
@@ -64,6 +69,7 @@ def serve(
         "host": host,
         "port": port,
         "socket": socket,
+        "milter": milter,
         "auth": False if no_auth else None,
         "content": content,
         "key_file": key_file,

@@ -10,5 +10,6 @@
 
 from deciban.text.mail.folders import read_mailbox
 from deciban.text.mail.message import CONTENT_HEADERS, Mail, read, tokens
+from deciban.text.mail.verdict import Verdict, canonical, identity
 
-__all__ = ["CONTENT_HEADERS", "Mail", "read", "read_mailbox", "tokens"]
+__all__ = ["CONTENT_HEADERS", "Mail", "Verdict", "canonical", "identity", "read", "read_mailbox", "tokens"]

@@ -6,13 +6,13 @@ import os
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deciban.errors import KindError
 from deciban.text.mail.decode import characters, clean, transfer
 from deciban.text.mail.markup import text_of_html
 from deciban.text.mail.mime import UNICODE, Part, as_unicode, from_message, is_unicode, parse, to_bytes
+from deciban.text.mail.verdict import is_own
 
 if TYPE_CHECKING:
     from email.message import Message
@@ -101,7 +101,7 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
 
     Texts are decoded, those in HTML are stripped (the hosts of links are kept as words), and of alternatives the plain
     one is used, unless it is empty or only a note that there is another. Of attachments only names and kinds are kept.
-    A body is cut after a million characters.
+    A body is cut after a million characters. Fields that the filter has added (X-Deciban) are skipped.
 
     >>> mail = read(b"Subject: =?utf-8?q?Caf=C3=A9?=\\nContent-Type: text/html\\n\\n<p>Come <b>now</b>!")
     >>> mail.subject, mail.body
@@ -121,7 +121,9 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
     wanted = None if headers is None else {name.lower() for name in headers}
     leaves = list(mail.leaves())
     return Mail(
-        tuple(field for field in mail.fields if wanted is None or field[0].lower() in wanted),
+        tuple(
+            field for field in mail.fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted)
+        ),
         clean(body(mail))[:MAX_BODY_CHARACTERS],
         tuple((part.name, part.kind) for part in leaves if not is_read(part)),
         tuple((part.kind, one_word(part.charset)) for part in leaves if is_read(part) and part.kind),
@@ -134,7 +136,7 @@ def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
     if isinstance(raw, bytes | bytearray | memoryview):
         return parse(bytes(raw))
     if isinstance(raw, os.PathLike):
-        with Path(raw).open("rb") as file:
+        with open(raw, "rb") as file:
             return parse(file.read(MAX_MAIL_BYTES))
     from email.message import Message  # a slow import that raw mails do not need
 

@@ -1,0 +1,1 @@
+"""A mailbox on an IMAP server, sorted by a filter that learns from what its owner moves."""
