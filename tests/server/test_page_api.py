@@ -165,6 +165,41 @@ def test_sizes_and_times_survive_a_restart(texts, tmp_path):
         assert described["snapshot"]["version"] == described["version"]
 
 
+def test_the_page_is_static_and_asks_only_this_server(one_api):
+    page = one_api.get("/")
+    assert page.status == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert one_api.get("/", if_none_match=page.headers["etag"]).status == 304
+    assert page.headers["cache-control"] == "no-cache"
+    for path in ("/page/", "/page/index.html", "/page/../page.py", "/page/%2e%2e/app.py", "/page/app.py"):
+        assert one_api.get(path).status == 404, path
+    assert one_api.post("/", {}).status == 405
+
+
+def test_no_file_of_the_page_mentions_another_host(one_api):
+    from deciban.server.page import page_routes
+
+    names = [route.path for route in page_routes()]
+    assert {"/", "/page/app.js", "/page/style.css"} <= set(names)
+    for path in names:
+        text = one_api.get(path).body.decode()
+        hosts = [line for line in text.splitlines() if "//" in line and "http" in line and "www.w3.org" not in line]
+        assert hosts == [], path
+        assert "innerHTML" not in text, path
+        assert " style=" not in text, path
+        assert "<script>" not in text, path
+
+
+def test_the_page_can_be_switched_off(texts, tmp_path):
+    with Api(texts, tmp_path / "s.sqlite", page=False) as api:
+        assert api.get("/").status == 404
+        assert api.get(MODELS).status == 200
+
+
 def test_the_client_asks_the_same(texts, tmp_path):
     from .running import Running
 

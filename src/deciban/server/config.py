@@ -28,6 +28,7 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8470
     socket: str | None = None
+    page: bool = True  # whether to serve the page
     auth: bool = True  # False: no tokens; only on loopback or a socket
     allowed_hosts: tuple[str, ...] = ()  # allowed Host headers, besides those of loopback
     tls_certificate: str | None = None
