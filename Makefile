@@ -76,8 +76,9 @@ docs: $(TOOLS)  ## the documentation as pages in site/
 gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md again
 	@$(BIN)/python docs/gallery.py
 
-browser:  ## install Chromium (Debian, as root), in which a test looks at the report
+browser: $(TOOLS)  ## install Chromium (Debian, as root) and Playwright, with which tests use the server's page and the report
 	apt-get install -y --no-install-recommends chromium
+	@$(BIN)/python tools/requirements.py browser | xargs -d "\n" $(PIP) install
 
 mail:  ## install mail servers and filters (Debian, as root), which tests and a benchmark start on loopback
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends dovecot-imapd dovecot-sieve postfix procmail \

@@ -138,10 +138,31 @@ class Client:
         """The model's quality over time, and alarms."""
         return self._json("GET", self._path("quality"))
 
+    def importance(self, most: int = 50) -> dict[str, Any]:
+        """What decides: the evidence of columns or words on average, as computed when the model was trained."""
+        return self._json("GET", f"{self._path('importance')}?{urlencode({'most': most})}")
+
+    def evidence(self, most: int = 20) -> list[dict[str, Any]]:
+        """The strongest evidence for each class."""
+        return list(self._json("GET", f"{self._path('evidence')}?{urlencode({'most': most})}")["evidence"])
+
     def recent(self, most: int = 50, order: str = "newest", untaught: bool = False) -> list[dict[str, Any]]:
         """Recent decisions; with order="unsure", the most useful ones to label come first."""
         query = urlencode({"most": most, "order": order, "untaught": str(untaught).lower()})
         return list(self._json("GET", f"{self._path('recent')}?{query}")["decisions"])
+
+    def decision(self, id: str) -> dict[str, Any]:  # noqa: A002 - the API's name
+        """A recent decision, with its whole content."""
+        return dict(self._json("GET", f"{self._path('recent')}/{quote(id, safe='')}")["decision"])
+
+    def read(self, path: str | os.PathLike[str]) -> dict[str, Any]:
+        """The examples in a file of CSV, JSON lines, mail or text, as the server reads them for this model.
+
+        "examples" are as requests have them; "more" is true if the file has more of them than a request may have.
+        """
+        with open(path, "rb") as file:
+            data = file.read()
+        return self._json("POST", f"{self._path('read')}?{urlencode({'name': os.path.basename(path)})}", data)
 
     def log(self, after: int = -1, most: int = 100) -> list[dict[str, Any]]:
         """The audit log."""
@@ -163,6 +184,13 @@ class Client:
             data = file.read()
         query = "" if examples is None else f"?{urlencode({'examples': examples})}"
         return self._json("PUT", self._path("file") + query, data)
+
+    def play(self, points: Sequence[Sequence[float | None]], **settings: Any) -> dict[str, Any]:
+        """A Gaussian model of points [x, y, class] on a plane, as the page shows it; the server keeps nothing.
+
+        Settings are those of the API: model, classes, prior, alpha, components, steps, seed, leave_one_out, view.
+        """
+        return self._json("POST", "/v1/play", {"points": [list(point) for point in points], **settings})
 
     def ready(self) -> bool:
         """Whether the server is ready: it answers and can write."""

@@ -56,11 +56,17 @@ def test_pages_are_in_plain_words(page):
     assert NOT_ON_PAGES.findall(prose_of_page(page.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize("folder", sorted({file.parent for file in SOURCE.rglob("*.py")}), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "folder",
+    sorted({file.parent for kind in ("*.py", "*.js") for file in SOURCE.rglob(kind)}),
+    ids=lambda path: path.name,
+)
 def test_messages_docstrings_and_comments_are_in_plain_words(folder):
     wrong = []
     for file in sorted(folder.iterdir()):
-        read = {".py": prose_of_module, ".pyx": prose_of_kernel, ".h": prose_of_kernel}.get(file.suffix)
+        read = {".py": prose_of_module, ".pyx": prose_of_kernel, ".h": prose_of_kernel, ".js": prose_of_kernel}.get(
+            file.suffix
+        )
         source = file.read_text(encoding="utf-8") if read else ""
         suspicious = NOT_IN_CODE.search(re.sub(r"""["']\s*\n\s*f?["']""", "", source))  # most need not be parsed
         texts = read(source) if suspicious else []

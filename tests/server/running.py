@@ -17,10 +17,11 @@ START_SECONDS = 60
 class Running:
     """`deciban serve` in a process; `client` asks it."""
 
-    def __init__(self, model, store, *options, socket=None, folder=None):
+    def __init__(self, model, store, *options, socket=None, folder=None, auth=False):
         self.port = free_port()
         where = ["--socket", str(socket)] if socket else ["--port", str(self.port)]
-        command = [sys.executable, "-m", "deciban", "serve", str(model), "--store", str(store), "--no-auth", *where]
+        command = [sys.executable, "-m", "deciban", "serve", str(model), "--store", str(store), *where]
+        options = options if auth else ("--no-auth", *options)
         self.process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True, cwd=folder)
         self.client = Client(f"unix:{socket}" if socket else f"http://127.0.0.1:{self.port}", timeout=60)
 

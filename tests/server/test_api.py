@@ -382,14 +382,15 @@ def matches(schemas, schema, value, where):
 def test_answers_are_as_described(api):
     described = api.get("/openapi.json").json
     requests = {
-        "predict": {"text": "cash"},
+        "predict": {"id": "a", "text": "cash"},
+        "play": {"points": [[0, 0, 0], [1, 1, 1], [1, 0, None]], "leave_one_out": True},
         "explain": {"text": "cash at lunch"},
         "evaluate": {"text": "cash", "label": "spam"},
         "learn": {"id": "a", "text": "cash", "label": "spam"},
         "correct": {"id": "b", "text": "noon", "label": "ham"},
     }
-    for name, body in requests.items():
-        assert api.post(f"{MODELS}/texts/{name}", body).status == 200
+    for name in requests.keys() - {"play"}:
+        assert api.post(f"{MODELS}/texts/{name}", requests[name]).status == 200
     for path, methods in described["paths"].items():
         for method, operation in methods.items():
             name = operation["operationId"]
@@ -410,6 +411,8 @@ def test_answers_are_as_described(api):
                 matches(described["components"]["schemas"], kind["schema"], reply.json, name)
     reply = api.post(f"{MODELS}/texts/forget", {"id": "a"})
     matches(described["components"]["schemas"], {"$ref": "x/Results"}, reply.json, "forget")
+    reply = api.post(f"{MODELS}/texts/read", raw=b"text\ncash\n", content_type="application/octet-stream")
+    matches(described["components"]["schemas"], {"$ref": "x/FileExamples"}, reply.json, "read")
     matches(described["components"]["schemas"], {"$ref": "x/Error"}, api.get("/x").json, "error")
 
 

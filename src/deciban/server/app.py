@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deciban.server.config import ServerSettings
 from deciban.server.limits import RateLimit
 from deciban.server.milter import MilterFilter
+from deciban.server.page import page_routes
 from deciban.server.problems import RequestError, document, problem_of
 from deciban.server.routes import ROUTES, ApiRoute, Exchange, Rates, caller_of
 from deciban.server.service import Service
@@ -59,6 +60,7 @@ def make_app(service: Service) -> Starlette:
             service.stop()
 
     routes = [Route(one.path, endpoint(one, service, rates), methods=[one.method], name=one.name) for one in ROUTES]
+    routes += page_routes() if settings.page else []
     handlers: dict[Any, Any] = {HTTPException: http_problem, Exception: unexpected}
     app = Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
     app.state.service = service

@@ -31,6 +31,7 @@ class ServerSettings:
     socket: str | None = None
     milter: str | None = None  # where mail servers connect: ADDRESS:PORT of loopback, or unix:PATH
     milter_model: str | None = None
+    page: bool = True  # whether to serve the page
     auth: bool = True  # False: no tokens; only on loopback or a socket
     allowed_hosts: tuple[str, ...] = ()  # allowed Host headers, besides those of loopback
     tls_certificate: str | None = None

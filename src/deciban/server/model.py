@@ -295,6 +295,12 @@ class ServedModel:
         """The strongest evidence for each class."""
         return self.scorer.top_evidence(min(most, MAX_EVIDENCE_ITEMS)).to_dict()
 
+    @property
+    def importance(self) -> dict[str, Any] | None:
+        """What decides, as computed when the model was trained; None if it is not stored."""
+        stored = getattr(self.scorer.model, "stored_importance", None)
+        return None if stored is None else stored.to_dict()
+
     # ------------------------------------------------------------------ learning
 
     def sums_of(self, contents: Sequence[Content], labels: Sequence[Any]) -> Any:

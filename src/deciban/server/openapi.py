@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from deciban.server.routes import JSON, MAIL, MODEL_FILE, ROUTES, ApiRoute
+from deciban.server.play import MAX_CLASSES, MAX_COMPONENTS, MAX_POINTS, MAX_STEPS, SHAPES
+from deciban.server.routes import ANY_FILE, JSON, MAIL, MODEL_FILE, ROUTES, ApiRoute
 
 Schema = dict[str, Any]
 
 STRING, NUMBER, INTEGER, BOOLEAN = ({"type": kind} for kind in ("string", "number", "integer", "boolean"))
 LABEL: Schema = {"type": ["string", "integer", "boolean"], "description": "A class."}
 ANYTHING: Schema = {}
+BINARY: Schema = {"type": "string", "format": "binary"}
 
 
 def listed(items: Schema) -> Schema:
@@ -68,9 +70,15 @@ MODEL_SUMMARY = {
     "version": VERSION,
     "changed": {"type": ["number", "null"], "description": "When it last learned here, in seconds since 1970."},
     "examples": {"type": "integer", "description": "How many examples the store has."},
+    "snapshot": {
+        "type": ["object", "null"],
+        "description": "The model as it was last saved to the store, and its size.",
+        "properties": {"version": INTEGER, "time": NUMBER, "bytes": INTEGER},
+    },
     "content": {"enum": ["plain", "encrypted", "none"], "description": "How the content of examples is stored."},
     "alarms": listed(ref("Alarm")),
 }
+VIEW = {"x": listed(NUMBER), "y": listed(NUMBER), "columns": INTEGER, "rows": INTEGER}
 
 SCHEMAS: dict[str, Schema] = {
     "Example": thing("One example: a text, a row or a message.", **CONTENT),
@@ -119,6 +127,8 @@ SCHEMAS: dict[str, Schema] = {
             thing(
                 "prior + Σ evidence = total, in decibans. An infinity is the string infinity or -infinity.",
                 id=STRING,
+                label=LABEL | {"description": "The prediction."},
+                probabilities=by_key(NUMBER),
                 target=LABEL,
                 against=LABEL,
                 prior=NUMBER,
@@ -176,7 +186,12 @@ SCHEMAS: dict[str, Schema] = {
         recent=ref("Figures"),
         by_class=by_key(ref("ClassFigures")),
         calibration=listed(ref("CalibrationBin")),
-        over_time=listed(thing(time=NUMBER, seq=INTEGER, **FIGURES)),
+        over_time=listed(thing(time=NUMBER, seq=INTEGER, shares=by_key(NUMBER), **FIGURES)),
+        shares=thing(
+            "Class shares: learned, and of recent requests (estimated from their probabilities).",
+            requests=INTEGER,
+            classes=by_key(thing(learned=NUMBER, requests={"type": ["number", "null"]})),
+        ),
         alarms=listed(ref("Alarm")),
     ),
     "Evaluation": thing(
@@ -191,20 +206,114 @@ SCHEMAS: dict[str, Schema] = {
         version=VERSION,
         evidence=listed(thing(item=STRING, decibans=NUMBER, rows=INTEGER, **{"class": LABEL})),
     ),
-    "Recent": thing(
+    "Importance": thing(
+        "Computed when the model was trained, on rows left out of the sums.",
         model=STRING,
-        decisions=listed(
+        version=VERSION,
+        what={"enum": ["column", "word"]},
+        rows=INTEGER,
+        how=STRING,
+        classes=listed(LABEL),
+        sides=listed(LABEL) | {"description": "The classes that curves are evidence for."},
+        items=listed(
             thing(
-                id=STRING,
-                time=NUMBER,
-                label=LABEL,
-                likeliest=LABEL,
-                probability=NUMBER,
-                margin=NUMBER | {"description": "The probability of the most probable class minus that of the second."},
-                content={"type": ["object", "null"]},
-                taught={"type": ["string", "integer", "boolean", "null"]},
+                name=STRING,
+                size=NUMBER | {"description": "The mean of |dB| over all rows."},
+                decibans=NUMBER | {"description": "The mean of dB: positive if it is evidence for the truth."},
+                by_class=listed(NUMBER),
+                rows=INTEGER,
             )
         ),
+        curves=listed(
+            thing(
+                "Evidence by value.",
+                name=STRING,
+                points=listed(
+                    thing(value=STRING, at={"type": ["number", "null"]}, rows=INTEGER, decibans=listed(NUMBER))
+                ),
+            )
+        ),
+        pairs=listed(thing("Columns that act together.", first=STRING, second=STRING, decibans=NUMBER)),
+    ),
+    "Recent": thing(model=STRING, decisions=listed(ref("Decision"))),
+    "OneDecision": thing(model=STRING, decision=ref("Decision")),
+    "Decision": thing(
+        id=STRING,
+        time=NUMBER,
+        label=LABEL,
+        likeliest=LABEL,
+        probability=NUMBER,
+        margin=NUMBER | {"description": "The probability of the most probable class minus that of the second."},
+        content={"type": ["object", "null"], "description": "In a list, long texts are cut."},
+        taught={"type": ["string", "integer", "boolean", "null"]},
+    ),
+    "FileExamples": thing(
+        "Examples as other requests take them; labels only if the file has the column of labels.",
+        model=STRING,
+        examples=listed(ref("LabelledExample")),
+        more=BOOLEAN | {"description": "Whether the file has more rows than a request may have."},
+        ignored=listed(STRING) | {"description": "Columns that the model does not have."},
+    ),
+    "Scene": thing(
+        "Points on a plane, and the model that they are to have.",
+        ("points",),
+        points={
+            "type": "array",
+            "maxItems": MAX_POINTS,
+            "items": listed({"type": ["number", "null"]}),
+            "description": "[x, y, class]: classes are numbered from 0; null hides the class, and EM estimates it.",
+        },
+        model={"enum": list(SHAPES)},
+        classes={"type": "integer", "minimum": 2, "maximum": MAX_CLASSES},
+        prior={"type": ["array", "null"], "items": NUMBER, "description": "Of each class; by default the shares."},
+        alpha=NUMBER | {"description": "Pseudo-rows for each class, with the mean and covariance of all points."},
+        components={"type": "integer", "minimum": 1, "maximum": MAX_COMPONENTS, "description": "Of each class."},
+        steps={
+            "type": ["integer", "null"],
+            "maximum": MAX_STEPS,
+            "description": "Steps of EM; by default until it converges.",
+        },
+        leave_one_out=BOOLEAN | {"description": "Whether to compute the exact leave-one-out accuracy, which is slow."},
+        seed=INTEGER | {"description": "Of the points at which hidden components start."},
+        view=ref("View"),
+    ),
+    "View": thing("The part of the plane in the grid.", **VIEW),
+    "Picture": thing(
+        classes=listed(INTEGER) | {"description": "Those with a labelled point, or all if none has a label."},
+        weights=listed(NUMBER),
+        prior=listed(NUMBER),
+        components=listed(
+            thing(
+                "A Gaussian, and its ellipse of one standard deviation.",
+                share=NUMBER,
+                weight=NUMBER,
+                mean=listed(NUMBER),
+                covariance=listed(listed(NUMBER)),
+                half_axes=listed(NUMBER),
+                angle=NUMBER | {"description": "Of the first half-axis, in degrees."},
+                **{"class": INTEGER},
+            )
+        ),
+        points=listed(listed(NUMBER)) | {"description": "The probability of each class, for each point."},
+        accuracy={"type": ["number", "null"], "description": "On the labelled points themselves."},
+        leave_one_out={"type": ["number", "null"], "description": "On each point without itself."},
+        linear_form={
+            "type": ["array", "null"],
+            "description": "log p(x, y) of each class, up to a term that all share, if the model is linear.",
+            "items": thing(x=NUMBER, y=NUMBER, offset=NUMBER),
+        },
+        em={
+            "type": ["object", "null"],
+            "description": "The course of EM, if labels or components are hidden.",
+            "properties": {"steps": INTEGER, "log_likelihood": listed(NUMBER), "converged": BOOLEAN},
+        },
+        grid=thing(
+            "Cells row by row, from the lowest y, in per cent; densities relative to the highest.",
+            probabilities=listed(listed(INTEGER)) | {"description": "Of each class."},
+            density=listed(INTEGER),
+            **VIEW,
+        ),
+        boundary=listed(listed(NUMBER)) | {"description": "Segments [x, y, x, y] on which the prediction changes."},
     ),
     "LearnedExample": thing(
         id=STRING,
@@ -239,6 +348,7 @@ REQUESTS = {
     "predict": ("Example", "Examples"),
     "filter_mail": ("Example",),
     "explain": ("ExampleToExplain",),
+    "play": ("Scene",),
     "evaluate": ("LabelledExample", "LabelledExamples"),
     "learn": ("LabelledExample", "LabelledExamples"),
     "correct": ("LabelledExample", "LabelledExamples"),
@@ -255,6 +365,10 @@ ANSWERS = {
     "model": "Model",
     "quality": "Quality",
     "evidence": "Evidence",
+    "importance": "Importance",
+    "read": "FileExamples",
+    "play": "Picture",
+    "decision": "OneDecision",
     "recent": "Recent",
     "example": "LearnedExample",
     "log": "Log",
@@ -266,11 +380,14 @@ ANSWERS = {
 QUERIES: dict[str, dict[str, Schema]] = {
     "filter_mail": {"evidence": INTEGER | {"description": "How many items of evidence; 5 by default."}},
     "evidence": {"most": INTEGER},
+    "importance": {"most": INTEGER},
+    "read": {"name": STRING | {"description": "The name of the file, whose ending states its format."}},
     "recent": {"most": INTEGER, "order": {"enum": ["newest", "unsure"]}, "label": STRING, "untaught": BOOLEAN},
     "upload": {"examples": {"enum": ["contained", "learn"]}},
     "log": {"after": INTEGER, "most": INTEGER},
 }
 MAIL_QUERY = {"id": STRING, "label": STRING}  # of requests whose body is a raw message
+FILES = ("upload", "read")  # requests whose body is a file
 ERRORS = {
     400: "The request is not JSON.",
     401: "The token is missing, or was revoked.",
@@ -307,6 +424,11 @@ def document(version: str) -> dict[str, Any]:
     }
 
 
+def takes_mail(name: str) -> bool:
+    """Whether the body may be a raw message."""
+    return name in REQUESTS and name != "play"
+
+
 def shown_path(route: ApiRoute) -> str:
     return route.path.replace(":path", "")
 
@@ -315,7 +437,7 @@ def operation(route: ApiRoute) -> dict[str, Any]:
     name = route.name
     names = [part.strip("{}") for part in shown_path(route).split("/") if part.startswith("{")]
     parameters = [{"name": one, "in": "path", "required": True, "schema": STRING} for one in names]
-    query = QUERIES.get(name, {}) | (MAIL_QUERY if name in REQUESTS else {})
+    query = QUERIES.get(name, {}) | (MAIL_QUERY if takes_mail(name) else {})
     parameters += [{"name": one, "in": "query", "required": False, "schema": schema} for one, schema in query.items()]
     out: dict[str, Any] = {"operationId": name, "summary": route.summary, "parameters": parameters}
     if route.scope is not None:
@@ -324,11 +446,10 @@ def operation(route: ApiRoute) -> dict[str, Any]:
     if name in REQUESTS:
         schemas = [ref(one) for one in REQUESTS[name]]
         json_schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
-        content = {JSON: {"schema": json_schema}, MAIL: {"schema": {"type": "string", "format": "binary"}}}
+        content = {JSON: {"schema": json_schema}} | ({MAIL: {"schema": BINARY}} if takes_mail(name) else {})
         out["requestBody"] = {"required": True, "content": content}
-    elif name == "upload":
-        binary = {"type": "string", "format": "binary"}
-        out["requestBody"] = {"required": True, "content": {MODEL_FILE: {"schema": binary}}}
+    elif name in FILES:
+        out["requestBody"] = {"required": True, "content": {ANY_FILE: {"schema": BINARY}}}
     out["responses"] = {"200": answer(name)} | {
         str(status): {"description": text, "content": {JSON: {"schema": ref("Error")}}}
         for status, text in ERRORS.items()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -82,8 +82,19 @@ class Quality:
             "by_class": by_class(outcomes),
             "calibration": calibration(outcomes),
             "over_time": over_time(outcomes),
+            "shares": self.shares(prior, classes),
             "alarms": [alarm.to_dict() for alarm in self.alarms(prior, classes)],
         }
+
+    def shares(self, prior: Floats, classes: Sequence[Any]) -> dict[str, Any]:
+        """Class shares of the learned examples, and of recent requests, labelled or not, as estimated by EM."""
+        with self._lock:
+            proba = np.array(self._proba)
+        known = len(proba) > 0 and proba.shape[1] == len(prior) and bool((prior > 0).all())
+        adapted = bayes.adapt_prior(proba, prior)[0].tolist() if known else [None] * len(classes)
+        pairs = zip(classes, prior.tolist(), adapted, strict=True)
+        by_class_ = {str(label): {"learned": learned, "requests": asked} for label, learned, asked in pairs}
+        return {"requests": len(proba) if known else 0, "classes": by_class_}
 
     def alarms(self, prior: Floats, classes: Sequence[Any]) -> list[Alarm]:
         outcomes = self.window()
@@ -162,7 +173,15 @@ def over_time(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
     """The figures of consecutive parts of the window."""
     size = max(20, math.ceil(len(outcomes) / MAX_POINTS))
     parts = [outcomes[start : start + size] for start in range(0, len(outcomes), size)]
-    return [{"time": part[-1].time, "seq": part[-1].seq, **figures(part)} for part in parts]
+    return [
+        {"time": part[-1].time, "seq": part[-1].seq, **figures(part), "shares": label_shares(part)} for part in parts
+    ]
+
+
+def label_shares(outcomes: Sequence[Outcome]) -> dict[str, float]:
+    """The share of each label."""
+    counts = Counter(str(json.loads(one.label)) for one in outcomes)
+    return {label: n / len(outcomes) for label, n in sorted(counts.items())}
 
 
 def outcome_alarms(outcomes: Sequence[Outcome]) -> list[Alarm]:

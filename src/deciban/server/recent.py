@@ -29,7 +29,7 @@ class Decision:
     content: Content | None
     taught: Any = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self, *, whole: bool = False) -> dict[str, Any]:
         return {
             "id": self.id,
             "time": self.time,
@@ -37,7 +37,7 @@ class Decision:
             "likeliest": self.likeliest,
             "probability": self.probability,
             "margin": self.margin,
-            "content": None if self.content is None else shortened(self.content),
+            "content": self.content if whole or self.content is None else shortened(self.content),
             "taught": self.taught,
         }
 
@@ -80,6 +80,12 @@ class RecentDecisions:
         with self._lock:
             decision = self._decisions.get(id_)
             return None if decision is None else decision.content
+
+    def one(self, id_: str) -> dict[str, Any] | None:
+        """A decision with its whole content."""
+        with self._lock:
+            decision = self._decisions.get(id_)
+            return None if decision is None else decision.to_dict(whole=True)
 
     def taught(self, id_: str, label: Any) -> None:
         """Record the label that was learned; None after it was forgotten."""

@@ -13,8 +13,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import deciban
 from deciban.server.examples import Example, examples_of, of_message
+from deciban.server.file_examples import examples_in
 from deciban.server.limits import RateLimit, body_of
 from deciban.server.model import Answer
+from deciban.server.play import picture, scene_of
 from deciban.server.problems import RequestError
 from deciban.server.recent import ORDERS
 from deciban.server.service import Service
@@ -23,7 +25,7 @@ from deciban.server.writer import LiveModel
 
 MAIL = "message/rfc822"
 JSON = "application/json"
-MODEL_FILE = "application/octet-stream"
+MODEL_FILE = ANY_FILE = "application/octet-stream"
 MAX_LISTED = 1000
 UPLOADS = ("contained", "learn")  # whether an uploaded model already contains the store's examples, or must learn them
 MAX_MODEL_FILE = 1 << 30  # bytes, of an upload
@@ -56,18 +58,22 @@ class Exchange:
             )
         return int(given)
 
-    async def body(self) -> dict[str, Any]:
-        """The request as JSON; a raw message becomes {"message": …}, with id and label from the query."""
+    def require_kind(self, *kinds: str) -> str:
+        """The content type of the body, which must be one of these."""
         kind = self.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind not in (JSON, MAIL):
+        if kind not in kinds:
             raise RequestError(
-                "the content type is {value!r}: send {json}, or a raw message as {mail}",
+                "the content type is {value!r}: send {kinds}",
                 status=415,
                 code="content_type",
                 value=kind,
-                json=JSON,
-                mail=MAIL,
+                kinds=" or ".join(kinds),
             )
+        return kind
+
+    async def body(self, *kinds: str) -> dict[str, Any]:
+        """The request as JSON; a raw message becomes {"message": …}, with id and label from the query."""
+        kind = self.require_kind(*kinds)
         settings = self.service.settings
         raw = await body_of(self.request, settings.max_body, settings.timeout)
         if kind == MAIL:
@@ -76,7 +82,7 @@ class Exchange:
         return parsed_json(raw)
 
     async def examples(self, *, label: str = "never", content: str = "always") -> tuple[list[Example], dict[str, Any]]:
-        body = await self.body()
+        body = await self.body(JSON, MAIL)
         return examples_of(body, self.service.settings.max_examples, label=label, content=content), body
 
 
@@ -170,10 +176,14 @@ async def explain(exchange: Exchange) -> Response:
 
     def work() -> list[dict[str, Any]]:
         contents = [example.content or {} for example in examples]
-        return [explained(model.explain(content, target, against, by), most) for content in contents]
+        evidence = [explained(model.explain(content, target, against, by), most) for content in contents]
+        answers = map(prediction, examples, model.answers(contents))
+        return [
+            {"id": one["id"], "label": one["label"], "probabilities": one["probabilities"], **items}
+            for one, items in zip(answers, evidence, strict=True)
+        ]
 
-    evidence = await exchange.service.in_thread(work)
-    explanations = [{"id": example.id, **one} for example, one in zip(examples, evidence, strict=True)]
+    explanations = await exchange.service.in_thread(work)
     return JSONResponse({"model": live.name, "version": model.seq, "explanations": explanations})
 
 
@@ -202,6 +212,24 @@ def finite(value: Any) -> Any:
 async def evaluate(exchange: Exchange) -> Response:
     examples, _ = await exchange.examples(label="always")
     return JSONResponse(finite(await exchange.service.in_thread(exchange.service.evaluate, exchange.live, examples)))
+
+
+async def read(exchange: Exchange) -> Response:
+    """The examples in a file, to be sent in another request. Nothing is kept."""
+    live, service = exchange.live, exchange.service
+    exchange.require_kind(ANY_FILE)
+    data = await body_of(exchange.request, service.settings.max_body, service.settings.timeout)
+    name, most = exchange.request.query_params.get("name", ""), service.settings.max_examples
+    found = await service.in_thread(examples_in, data, name, live.current, most)
+    return JSONResponse(finite({"model": live.name, **found}))
+
+
+async def play(exchange: Exchange) -> Response:
+    """Gaussian models of points on a plane, one request at a time: they must not delay predictions."""
+    service = exchange.service
+    scene = scene_of(await exchange.body(JSON))
+    async with service.playing:
+        return JSONResponse(finite(await service.in_thread(picture, scene)))
 
 
 # ---------------------------------------------------------------------- changes
@@ -258,6 +286,25 @@ async def evidence(exchange: Exchange) -> Response:
     return JSONResponse(finite({"model": live.name, "version": live.current.seq, "evidence": items}))
 
 
+async def importance(exchange: Exchange) -> Response:
+    """What decides: the evidence of every column or word on average, as computed when the model was trained."""
+    live = exchange.live
+    stored = live.current.importance
+    if stored is None:
+        raise RequestError(
+            "the importance of columns and words is not stored with this model", status=404, code="no_importance"
+        )
+    most = exchange.number("most", 50, least=1)
+    return JSONResponse(finite({"model": live.name, "version": live.current.seq, **first_items(stored, most)}))
+
+
+def first_items(importance: dict[str, Any], most: int) -> dict[str, Any]:
+    """The most important items, and their curves."""
+    items = importance["items"][:most]
+    names = {item["name"] for item in items}
+    return importance | {"items": items, "curves": [one for one in importance["curves"] if one["name"] in names]}
+
+
 async def recent(exchange: Exchange) -> Response:
     query, live = exchange.request.query_params, exchange.live
     order = query.get("order", "newest")
@@ -266,6 +313,14 @@ async def recent(exchange: Exchange) -> Response:
     untaught = query.get("untaught", "false").lower() in ("true", "1", "yes")
     decisions = live.recent.list(exchange.number("most", 50), order, query.get("label"), untaught)
     return JSONResponse(finite({"model": live.name, "decisions": decisions}))
+
+
+async def decision(exchange: Exchange) -> Response:
+    live, id_ = exchange.live, exchange.request.path_params["id"]
+    found = live.recent.one(id_)
+    if found is None:
+        raise RequestError("there is no recent decision {value!r}", status=404, code="unknown_id", value=id_)
+    return JSONResponse(finite({"model": live.name, "decision": found}))
 
 
 async def example(exchange: Exchange) -> Response:
@@ -302,9 +357,7 @@ async def export(exchange: Exchange) -> Response:
 
 async def upload(exchange: Exchange) -> Response:
     live, service = exchange.live, exchange.service
-    kind = exchange.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != MODEL_FILE:
-        raise RequestError("send the model file as {kind}", status=415, code="content_type", kind=MODEL_FILE)
+    exchange.require_kind(MODEL_FILE)
     examples = exchange.request.query_params.get("examples")
     if examples not in (None, *UPLOADS):
         raise RequestError("examples is {value!r}: it must be one of {ways}", value=examples, ways=", ".join(UPLOADS))
@@ -356,6 +409,7 @@ ROUTES = (
     ApiRoute("POST", "/v1/models/{model}/predict", "read", predict, "Classify examples"),
     ApiRoute("POST", "/v1/models/{model}/filter", "read", filter_mail, "The header fields to add to a mail"),
     ApiRoute("POST", "/v1/models/{model}/explain", "read", explain, "Explain predictions, in decibans"),
+    ApiRoute("POST", "/v1/models/{model}/read", "read", read, "The examples in a file"),
     ApiRoute("POST", "/v1/models/{model}/evaluate", "read", evaluate, "Evaluate the model on labelled examples"),
     ApiRoute("POST", "/v1/models/{model}/learn", "teach", learn, "Learn labelled examples"),
     ApiRoute("POST", "/v1/models/{model}/correct", "teach", correct, "Change the labels of examples"),
@@ -364,11 +418,14 @@ ROUTES = (
     ApiRoute("GET", "/v1/models/{model}", "read", model, "Describe a model"),
     ApiRoute("GET", "/v1/models/{model}/quality", "read", quality, "Quality over time, and alarms"),
     ApiRoute("GET", "/v1/models/{model}/evidence", "read", evidence, "The strongest evidence for each class"),
+    ApiRoute("GET", "/v1/models/{model}/importance", "read", importance, "What decides, on average over rows"),
     ApiRoute("GET", "/v1/models/{model}/recent", "teach", recent, "Recent decisions, to be labelled"),
+    ApiRoute("GET", "/v1/models/{model}/recent/{id:path}", "teach", decision, "A recent decision"),
     ApiRoute("GET", "/v1/models/{model}/examples/{id:path}", "teach", example, "A learned example"),
     ApiRoute("GET", "/v1/models/{model}/log", "admin", log, "The audit log"),
     ApiRoute("GET", "/v1/models/{model}/file", "admin", export, "The model file"),
     ApiRoute("PUT", "/v1/models/{model}/file", "admin", upload, "Replace the model with a model file"),
+    ApiRoute("POST", "/v1/play", "read", play, "Gaussian models of points on a plane"),
     ApiRoute("GET", "/v1/me", "read", me, "Describe the token"),
     ApiRoute("GET", "/healthz", None, healthz, "Liveness check"),
     ApiRoute("GET", "/readyz", None, readyz, "Readiness check"),

@@ -72,6 +72,7 @@ class Service:
         )
         self.pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="deciban-answers")
         self.answering = {name: Answering(live, self.pool) for name, live in self.models.items()}
+        self.playing = asyncio.Semaphore(1)
         self._ending, self._held = threading.Event(), ExitStack()
         self._retention = threading.Thread(target=self._retain, name="deciban-retention", daemon=True)
         self.ready = False
@@ -129,6 +130,7 @@ class Service:
         quality = Quality(self.store.outcomes(name, self.settings.quality_window), self.settings.quality_window)
         live = LiveModel(name, model, quality, RecentDecisions(self.settings.recent, self.settings.recent_content))
         live.sums_since = int(self.store.last_seq(name) >= 0)
+        live.changed = self.store.last_change(name)
         return live
 
     def _begin(self, name: str, data: bytes, rebuild: bool) -> ServedModel:
@@ -198,6 +200,7 @@ class Service:
             "version": model.seq,
             "changed": live.changed,
             "examples": self.store.count(live.name),
+            "snapshot": self.store.snapshot_size(live.name),
             "content": self.settings.content,
             "alarms": [alarm.to_dict() for alarm in self.alarms(live)],
         }

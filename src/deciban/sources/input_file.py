@@ -128,6 +128,14 @@ class InputFile:
             else:
                 self._live = Peeked(path.open("rb", buffering=0))
 
+    @classmethod
+    def of_bytes(cls, content: bytes, name: str) -> InputFile:
+        """A file whose bytes were received, and are nowhere on disk."""
+        file = cls.__new__(cls)
+        file.path, file.name, file.size = Path(name), one_line(name), len(content)
+        file.keeps_content, file._content, file._live = True, content, None
+        return file
+
     @property
     def rereadable(self) -> bool:
         """Whether it can be read more than once."""

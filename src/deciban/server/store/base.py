@@ -20,6 +20,7 @@ from deciban.errors import DecibanError
 FORMAT = 1
 MAX_PARAMETERS = 500  # of one statement
 SECRET_BYTES = 32
+CHANGES = ("learn", "correct", "forget", "upload")  # kinds of log lines
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -307,6 +308,19 @@ class Store(ABC):
     def lines(self, model: str, after: int, most: int) -> list[LogLine]:
         statement = "SELECT seq, model, kind, id, time, actor FROM log WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [LogLine(*row) for row in self.read(statement, [model, after, most])]
+
+    def last_change(self, model: str) -> float | None:
+        """When a model last learned or forgot, or was replaced; None if never."""
+        kinds = ", ".join("?" * len(CHANGES))
+        statement = f"SELECT MAX(time) FROM log WHERE model = ? AND kind IN ({kinds})"
+        time_: float | None = self.read(statement, [model, *CHANGES])[0][0]
+        return time_
+
+    def snapshot_size(self, model: str) -> dict[str, Any] | None:
+        """The newest snapshot: its log line, when it was saved, and its size in bytes."""
+        statement = "SELECT seq, time, LENGTH(data) FROM snapshots WHERE model = ? ORDER BY seq DESC LIMIT 1"
+        rows = self.read(statement, [model])
+        return dict(zip(("version", "time", "bytes"), rows[0], strict=True)) if rows else None
 
     def last_seq(self, model: str) -> int:
         """The log line of the latest sums that are not in a snapshot; −1 if there are none."""
