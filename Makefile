@@ -49,6 +49,7 @@ check: $(TOOLS)  ## linters, types, layers and doctests alone
 bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/results/
 	@$(BIN)/python benchmarks/naive_bayes.py
 	@$(BIN)/python benchmarks/gaussians.py
+	@$(BIN)/python benchmarks/answers.py --scale 0.2
 	@$(BIN)/python benchmarks/discriminants.py
 	@$(BIN)/python benchmarks/semi_supervised.py
 	@$(BIN)/python benchmarks/trees.py

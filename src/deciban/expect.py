@@ -37,8 +37,8 @@ def expect(
     stats = about_the_means(model.stats)
     if stats is not model.stats:
         model = Model(model.joint, stats)
-    _ = model.params  # estimated once, before the threads share them
-    log_prior = np.ascontiguousarray(model.log_prior)
+    model.scorers()  # made once, before the threads share them
+    log_prior = model.log_prior
     log_mask = None if allowed is None else np.where(allowed, 0.0, -np.inf)
 
     def work(rows: slice) -> tuple[float, Stats]:

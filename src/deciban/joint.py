@@ -16,6 +16,7 @@ from deciban._typing import Array, Codes, Data, Floats, Labels
 from deciban.algebra import Stats, add_prior
 from deciban.errors import SchemaError
 from deciban.families import Family
+from deciban.families.base import Scorer
 from deciban.measure import RESIDUE
 from deciban.priors import Alpha, empirical
 from deciban.schema import Columns, Schema
@@ -82,7 +83,8 @@ class Model:
     def log_prior(self) -> Floats:
         """log P(y): empirical, uniform, or given."""
         if "log_prior" not in self._cache:
-            self._cache["log_prior"] = log_class_prior(self.joint.class_prior, self.stats.weight)
+            log_prior = log_class_prior(self.joint.class_prior, self.stats.weight)
+            self._cache["log_prior"] = np.ascontiguousarray(log_prior)
         return np.asarray(self._cache["log_prior"])
 
     def alpha(self, block: int = 0) -> Array | float:
@@ -109,21 +111,46 @@ class Model:
         return tuple(self._cache["params"])
 
     def log_likelihood(self, data: Data) -> Floats:
-        """log p(x | y) for every class, (n, k): the blocks' log-probabilities add up."""
-        total: Floats | None = None
-        for b, X in enumerate(data):
-            part = self.joint.blocks[b].family.log_prob(self.params[b], self.columns(b), X)
-            total = part if total is None else total + part
-        if total is None:
-            raise SchemaError("a model needs at least one block of columns")
-        return total
+        """log p(x | y) for every class, (n, k)."""
+        out = np.empty((data[0].shape[0] if data else 0, len(self.classes)))
+        self._write(data, np.zeros(len(self.classes)), out)
+        return out
 
     def log_joint(self, data: Data) -> Floats:
-        """log p(x, y). Scores that are not densities (complement) leave the prior out, as their paper does."""
-        out = self.log_likelihood(data)
-        if self.generative or len(self.classes) == 1:
-            kernel.add_table(out, self.log_prior[None], None)
+        """log p(x, y), (n, k)."""
+        out = np.empty((data[0].shape[0] if data else 0, len(self.classes)))
+        self.write_log_joint(data, out)
         return out
+
+    def write_log_joint(self, data: Data, out: Floats, relative: bool = False) -> None:
+        """Write log p(x, y) into an (n, k) array; with `relative`, up to a constant per row.
+
+        Scores that are not densities (complement) leave the prior out, as their paper does.
+        """
+        with_prior = self.generative or len(self.classes) == 1
+        self._write(data, self.log_prior if with_prior else np.zeros(len(self.classes)), out, relative)
+
+    def _write(self, data: Data, start: Floats, out: Floats, relative: bool = False) -> None:
+        """start + log p(x | y): the blocks' log-probabilities add up."""
+        if not data:
+            raise SchemaError("a model needs at least one block of columns")
+        for b, (scorer, X) in enumerate(zip(self.scorers(relative), data, strict=True)):
+            if b == 0:
+                scorer(X, start, out)
+                continue
+            part = np.empty(out.shape)
+            scorer(X, np.zeros(len(start)), part)
+            out += part
+
+    def scorers(self, relative: bool = False) -> tuple[Scorer, ...]:
+        """Each block's `scorer`, made once."""
+
+        def make() -> tuple[Scorer, ...]:
+            blocks = enumerate(zip(self.joint.blocks, self.params, strict=True))
+            return tuple(block.family.scorer(params, self.columns(b), relative) for b, (block, params) in blocks)
+
+        scorers: tuple[Scorer, ...] = self.cached("relative scorers" if relative else "scorers", make)
+        return scorers
 
     def log_joint_without(self, data: Data, y: Labels, weight: Floats | None) -> tuple[Floats, bool]:
         """log p(x_i, y) under the statistics without row i, (n, k), and whether some row is impossible.

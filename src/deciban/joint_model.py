@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from deciban import bayes, collect, em, expect, score
+from deciban import collect, em, expect, score
 from deciban._typing import Array, Codes, Data, Floats
 from deciban.algebra import Stats
 from deciban.corollaries.decay import scaled
@@ -213,7 +213,7 @@ class JointModel(Model, Learner):
     def log_density(self, rows: Entries, n_jobs: int | None = None) -> Floats:
         if not self.generative:
             raise NotAvailableError("this is not a generative model: it has no p(x)")
-        density = bayes.log_evidence(self.log_joints(rows, n_jobs))
+        density: Floats = score.apply(rows.data, self, "log_evidence", n_jobs)
         if not np.isfinite(density).all():
             score.check_finite(rows.data, self)
         return density

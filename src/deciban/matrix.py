@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
+from deciban._kernel import counts
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.errors import DecibanError
 from deciban.schema import Columns
 
+KERNEL_TYPES = (np.int32, np.int64, np.float32, np.float64)
 MAX_VALUE = 1e150  # can be squared and summed without overflow
 
 
 def as_value(data: Array) -> Array:
     """Sparse values as a type that the kernels support."""
-    if data.dtype in (np.int32, np.int64, np.float32, np.float64):
+    if data.dtype in KERNEL_TYPES:
         return data
     return data.astype(np.float64)
+
+
+def all_counts(values: Array) -> bool:
+    """Whether values are known to be finite, and none negative; quick, and False if in doubt."""
+    if not values.flags.forc or values.dtype not in KERNEL_TYPES:
+        return False
+    return not counts.strange(values.ravel(order="K"))
 
 
 def value_range(values: Array) -> tuple[float, float]:
@@ -100,6 +109,8 @@ def row_length(X: Matrix) -> Floats:
 
 def row_slice(X: Matrix, rows: slice) -> Matrix:
     """A block of rows without copying them: SciPy's own slices of sparse rows copy."""
+    if rows.start == 0 and rows.stop == X.shape[0]:
+        return X
     if not issparse(X) or X.format != "csr":
         return X[rows]
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]

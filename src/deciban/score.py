@@ -13,6 +13,7 @@ from deciban._typing import Array, Data, Floats, Labels, Matrix
 from deciban.algebra import Stats
 from deciban.bayes import report
 from deciban.collect import collect, long_blocks, over_rows
+from deciban.families.linear import Affine
 from deciban.joint import Model
 from deciban.matrix import raise_overflow, row_slice
 from deciban.measure import RESIDUE
@@ -29,31 +30,46 @@ def check_finite(data: Data, model: Model) -> None:
 
 
 def apply(data: Data, model: Model, how: str = "log_joint", n_jobs: int | None = None) -> Array:
-    """Score rows in threads: "log_joint", "posterior" or "log_posterior", each (n, k), or "best", class codes (n,)."""
+    """Score rows in threads: "log_joint", "posterior" or "log_posterior", of shape (n, k); or of shape (n,), "best",
+    which are class codes, or "log_evidence", log p(x)."""
     n, k = data[0].shape[0], len(model.classes)
-    out: Array = np.empty(n, dtype=np.intp) if how == "best" else np.empty((n, k))
-    _ = model.params  # estimated once, before the threads share them
-    log_prior = np.ascontiguousarray(model.log_prior)
+    by_class = how not in ("best", "log_evidence")
+    out: Array = np.empty((n, k)) if by_class else np.empty(n, dtype=np.intp if how == "best" else np.float64)
+    relative = how not in ("log_joint", "log_evidence")
+    model.scorers(relative)  # made once, before the threads share them
+    log_prior = model.log_prior
+    room: list[Floats] = []  # for log-joints that are not the answer: used again, since fresh memory is slow
 
     def work(rows: slice) -> tuple[int, int]:
-        part = model.log_joint([row_slice(X, rows) for X in data])
+        size = rows.stop - rows.start
+        whole = out[rows] if by_class else room.pop() if room else np.empty((size, k))
+        part = whole[:size] if len(whole) >= size else np.empty((size, k))
+        model.write_log_joint([row_slice(X, rows) for X in data], part, relative)
         ties, bad = 0, -1
         if how == "best":
             ties, bad = posterior_kernel.best(part, log_prior, out[rows])
-        else:
-            if how != "log_joint":
-                ties, bad = posterior_kernel.normalise(part, log_prior, None, how == "log_posterior")
-            out[rows] = part
+        elif how == "log_evidence":
+            posterior_kernel.normalise(part, log_prior, out[rows], False)
+        elif relative:
+            ties, bad = posterior_kernel.normalise(part, log_prior, None, how == "log_posterior")
+        if not by_class:
+            room.append(whole)
         return ties, bad + rows.start if bad >= 0 else -1
 
-    # Sparse scores prepare tables as wide as the vocabulary, so their blocks are large.
-    entries = long_blocks(data, n_jobs) if any(issparse(X) for X in data) else ENTRIES_PER_BLOCK // 4
+    entries = ENTRIES_PER_BLOCK if any(issparse(X) for X in data) else ENTRIES_PER_BLOCK // 4
     parts = over_rows(data, n_jobs, work, entries) if n else []
     ties, bad = sum(ties for ties, _ in parts), min((bad for _, bad in parts if bad >= 0), default=-1)
     if ties or bad >= 0:
         check_finite(data, model)
     report(ties, bad, n)
     return out
+
+
+def affine(X: Matrix, form: Affine, n_jobs: int | None = None) -> tuple[Floats, bool]:
+    """offsets + (x − centre)·weights of dense rows, in threads; and whether all are complete: others get no score."""
+    out, start = np.empty((X.shape[0], len(form.offsets))), np.zeros(len(form.offsets))
+    complete = over_rows([X], n_jobs, lambda rows: form.write(X[rows], start, out[rows]), ENTRIES_PER_BLOCK // 4)
+    return out, all(complete)
 
 
 def leave_one_out(

@@ -54,8 +54,10 @@ def own_threads() -> Iterator[None]:
 
 def threads(n_jobs: int | None, work: int) -> int:
     """The number of threads: all cores by default (negative n_jobs as in joblib), fewer for little work."""
+    if n_jobs == 1 or work < ENTRIES_PER_BLOCK:
+        return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None and os.environ.get("OMP_NUM_THREADS", "").isdigit():  # set by joblib in its workers
         cores = min(cores, max(1, int(os.environ["OMP_NUM_THREADS"])))
     requested = cores if n_jobs is None else n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-    return max(1, min(requested, work // ENTRIES_PER_BLOCK + 1))
+    return min(requested, work // ENTRIES_PER_BLOCK + 1)

@@ -12,6 +12,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from deciban._kernel import counts, gaussian, moments, posterior, scores
+from deciban.families.linear import by_code, by_column, in_panels
 
 N, D, K = 333, 7, 3
 
@@ -119,8 +120,13 @@ def test_codes(dtype, layout):
     soft = np.zeros((offsets[-1], K))
     counts.code_counts_soft(stored, np.eye(K + 1)[y][:, :K] * weight[:, None], offsets, soft)
     table, unseen = rng.normal(size=(offsets[-1], K)), rng.normal(size=(D, K))
-    out = np.zeros((N, K))
-    scores.code_scores(stored, offsets, table, unseen, out)
+    out = np.full((N, K), np.nan)
+    scores.code_scores(stored, offsets, by_code(table, unseen), np.zeros(K), out)
+    for k in (1, 2, 4, 9, 29, 70):  # classes side by side, with and without a rest
+        wide, start, many = rng.normal(size=(offsets[-1], k)), rng.normal(size=k), np.empty((N, k))
+        scores.code_scores(stored, offsets, by_code(wide, np.zeros((D, k))), start, many)
+        known = [(X[:, [j]] == np.arange(sizes[j])) @ wide[offsets[j] : offsets[j + 1]] for j in range(D)]
+        np.testing.assert_allclose(many, start + np.sum(known, axis=0), atol=1e-12)
     own = np.zeros(N)
     scores.code_own(stored, y, offsets, np.ascontiguousarray(table.T), own)
 
@@ -152,7 +158,6 @@ def test_sparse(dtype, index, binary):
     y, weight = rng.integers(-1, K, N).astype(np.int32), rng.random(N)
     dense = (X > 1).astype(float) if binary else X.astype(float)
     labels = np.eye(K + 1)[y][:, :K] * weight[:, None]
-    table = rng.normal(size=(D, K))
     for stored, add in ((sp.csr_array(X), counts.csr_sums), (sp.csc_array(X), counts.csc_sums)):
         indices, indptr = stored.indices.astype(index), stored.indptr.astype(index)
         x, xx = np.zeros((K, D)), np.zeros((K, D))
@@ -161,9 +166,96 @@ def test_sparse(dtype, index, binary):
         np.testing.assert_allclose(x, labels.T @ dense)
         np.testing.assert_allclose(xx, labels.T @ dense**2)
         if stored.format == "csr":
-            out = np.zeros((N, K))
-            scores.csr_dot(stored.data, indices, indptr, table, out, binary, 1.0)
-            np.testing.assert_allclose(out, dense @ table, atol=1e-12)
+            assert counts.csr_fault(indices, indptr, D) == 0
+            for k in (1, 2, 3, 4, 9, 13, 17, 23, 28, 30, 70):
+                table, start, out = rng.normal(size=(D, k)), rng.normal(size=k), np.full((N, k), np.nan)
+                scores.csr_dot(stored.data, indices, indptr, by_column(table), start, out, binary, 1.0)
+                np.testing.assert_allclose(out, start + dense @ table, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed", "read-only", "packed"])
+@pytest.mark.parametrize("k", [1, 2, 4, 7, 12, 13, 40])
+def test_dense(dtype, layout, k):
+    rng = np.random.default_rng(6)
+    X = (5.0 * rng.normal(size=(N, D))).astype(dtype)
+    stored, table, start = layouts(X)[layout], rng.normal(size=(D, k)), rng.normal(size=k)
+    panels, centre, out = in_panels(table), rng.normal(size=D), np.empty((N, k))
+    assert not scores.dense_dot(stored, panels, start, out)
+    np.testing.assert_allclose(out, start + X.astype(float) @ table, atol=1e-11)
+    assert not scores.dense_dot(stored, panels, start, out, centre)
+    np.testing.assert_allclose(out, start + (X - centre) @ table, atol=1e-11)
+    assert not scores.dense_dot(stored, panels, start, out, None, True, 1.0)
+    np.testing.assert_allclose(out, start + (X > 1) @ table, atol=1e-11)
+    if X.dtype.kind == "f":
+        X[N // 2, D // 2] = np.nan
+        for how in ((), (centre,), (None, True, 1.0)):
+            assert scores.dense_dot(layouts(X)[layout], panels, start, out, *how), "a missing entry shows"
+            assert np.flatnonzero(np.isnan(out).any(axis=1)).tolist() == [N // 2]
+
+
+def test_many_columns_and_few_rows():
+    rng = np.random.default_rng(7)
+    for n, d, k in ((1, 5000, 3), (3, 9000, 13), (20, 600, 2), (5, 0, 3)):
+        X, table, out = rng.normal(size=(n, d)), rng.normal(size=(d, k)), np.empty((n, k))
+        scores.dense_dot(X, in_panels(table), np.ones(k), out)
+        np.testing.assert_allclose(out, 1.0 + X @ table, atol=1e-10)
+        S = sp.csr_array(X)
+        scores.csr_dot(S.data, S.indices, S.indptr, by_column(table), np.ones(k), out)
+        np.testing.assert_allclose(out, 1.0 + X @ table, atol=1e-10)
+
+
+def test_a_table_that_does_not_fit_is_refused():
+    X, S = np.zeros((2, D)), sp.csr_array(np.ones((2, D)))
+    with pytest.raises(ValueError, match="fit"):
+        scores.dense_dot(X, np.zeros(D * K), np.zeros(K), np.zeros((2, 2 * K)))
+    with pytest.raises(ValueError, match="fit"):
+        scores.dense_dot(X, np.zeros(4 * D), np.zeros(K), np.zeros((2, K)), np.zeros(D + 1))
+    with pytest.raises(ValueError, match="fit"):
+        scores.csr_dot(S.data, S.indices, S.indptr, np.zeros((D, K)), np.zeros(K), np.zeros((2, K)))
+    with pytest.raises(ValueError, match="fit"):
+        scores.code_scores(X, np.arange(D + 1), np.zeros((2 * D, 4)), np.zeros(K), np.zeros((2, K)))
+    with pytest.raises(ValueError, match="fit"):
+        scores.code_scores(X, np.arange(D + 1), np.zeros((2 * D + 1, K)), np.zeros(K), np.zeros((2, K)))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
+def test_values_that_are_no_counts(dtype):
+    ordinary = np.array([0, 1, 7, np.iinfo(np.int32).max], dtype=dtype)
+    bad = [-1] if np.issubdtype(dtype, np.integer) else [-1, -1e-30, -np.inf, np.inf, np.nan, -np.nan]
+    if np.issubdtype(dtype, np.floating):
+        ordinary = np.append(ordinary, [np.finfo(dtype).max, np.finfo(dtype).tiny, 1e-40, 0.5]).astype(dtype)
+    assert not counts.strange(ordinary[:0])
+    for n in (1, 2, 7, 100):
+        values = np.resize(ordinary, n)
+        assert not counts.strange(values)
+        for value in bad:
+            for at in {0, n // 2, n - 1}:
+                other = values.copy()
+                other[at] = value
+                assert counts.strange(other)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_faults_of_sparse_rows(index):
+    def fault(indices, indptr, columns=5):
+        return counts.csr_fault(np.array(indices, dtype=index), np.array(indptr, dtype=index), columns)
+
+    assert fault([0, 3, 1, 2, 4], [0, 2, 2, 5]) == 0, "an empty row, and columns that begin anew"
+    assert fault([3, 3, 0], [0, 1, 2, 3]) == 0
+    assert fault([], [0, 0, 0]) == 0
+    assert fault([0, 0, 1], [0, 2, 3]) == 1, "a column twice"
+    assert fault([2, 1, 1], [0, 2, 3]) == 1, "out of order"
+    assert fault([1, 0], [0, 0, 2]) == 1, "out of order after an empty row"
+    assert fault([0, 5], [0, 2]) == 2
+    assert fault([-1, 3], [0, 2]) == 2
+    assert fault([0, 1], [0, 3]) == 2, "an end past the entries"
+    assert fault([0, 1], [0, 2, 1]) == 2
+    assert fault([0, 1], [1, 2]) == 2
+    assert fault([0, 1], [0, -1]) == 2
+    long = np.tile(np.arange(5), 3000)
+    assert fault(long, np.arange(0, len(long) + 1, 5)) == 0
+    assert fault(np.append(long, 9), [*range(0, len(long) + 1, 5), len(long) + 1]) == 2
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
@@ -171,10 +263,10 @@ def test_labels(dtype):
     y = np.array([7, 3, 3, 9, 4], dtype=dtype)
     assert counts.label_range(y) == (3, 9)
     seen, codes = np.zeros(7, dtype=np.uint8), np.zeros(5, dtype=np.int32)
-    assert counts.label_codes(y, 3, seen, codes)
+    assert counts.label_codes(y, 3, seen, codes) == 7
     assert seen.tolist() == [1, 1, 0, 0, 1, 0, 1]
     assert codes.tolist() == [4, 0, 0, 6, 1]
-    assert not counts.label_codes(y, 4, seen, codes), "3 lies below"
+    assert counts.label_codes(y, 4, seen, codes) == 0, "3 lies below"
     assert not counts.label_codes(y, 3, seen[:6], codes), "9 lies beyond"
 
 
@@ -184,15 +276,16 @@ def test_class_weights():
     assert out.tolist() == [1.0, 0.0, 2.5]
 
 
-@given(st.integers(1, 6), st.integers(0, 300), st.floats(1e-3, 1e4), st.integers(0, 1000))
+@given(st.integers(1, 6) | st.integers(20, 40), st.integers(0, 300), st.floats(1e-3, 1e4), st.integers(0, 1000))
 def test_the_posterior_is_log_sum_exp(k, n, scale, seed):
     rng = np.random.default_rng(seed)
     log_joint = rng.normal(size=(n, k)) * scale - 1000.0 * rng.random()
     log_joint[rng.random((n, k)) < 0.1] = -np.inf
     log_prior = np.log(rng.dirichlet(np.ones(k)))
     lost = np.isneginf(log_joint).all(axis=1)
-    with np.errstate(invalid="ignore"):
-        expected = np.where(lost[:, None], log_prior, log_joint - logsumexp(log_joint, axis=1, keepdims=True))
+    with np.errstate(invalid="ignore"):  # relative to the greatest first, so that large numbers keep their digits
+        relative = log_joint - log_joint.max(axis=1, keepdims=True, initial=-np.inf)
+        expected = np.where(lost[:, None], log_prior, relative - logsumexp(relative, axis=1, keepdims=True))
     logs, proba, evidence = log_joint.copy(), log_joint.copy(), np.zeros(n)
     assert posterior.normalise(logs, log_prior, evidence, True) == (lost.sum(), -1)
     posterior.normalise(proba, log_prior, None, False)
@@ -204,12 +297,19 @@ def test_the_posterior_is_log_sum_exp(k, n, scale, seed):
     np.testing.assert_array_equal(best, np.where(lost, np.argmax(log_prior), np.argmax(log_joint, axis=1)))
 
 
-def test_the_posterior_points_at_rows_that_are_no_numbers():
-    for bad in (np.nan, np.inf):
-        for row in ([-2.0, bad], [bad, -2.0], [bad, bad]):
-            log_joint = np.array([[0.0, -1.0], row, [bad, bad]])
-            assert posterior.normalise(log_joint.copy(), np.zeros(2), None, False)[1] == 1
-            assert posterior.best(log_joint, np.zeros(2), np.zeros(3, dtype=np.intp))[1] == 1
+@pytest.mark.parametrize("k", [2, 3, 30])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("other", [-2.0, -np.inf])
+def test_the_posterior_points_at_rows_that_are_no_numbers(k, bad, other):
+    for places in (0, 1, k - 1, slice(None)):
+        log_joint = np.full((3, k), -1.0)
+        log_joint[1] = other
+        log_joint[1, places] = log_joint[2] = bad
+        for logs in (False, True):
+            answer = log_joint.copy()
+            assert posterior.normalise(answer, np.zeros(k), None, logs)[1] == 1
+            assert np.isnan(answer[1:]).all(), "and not the prior"
+        assert posterior.best(log_joint, np.zeros(k), np.zeros(3, dtype=np.intp))[1] == 1
 
 
 def test_exponentials_are_within_two_units_in_the_last_place():
@@ -249,8 +349,22 @@ def test_log_density(dtype, layout, law, d):
     backwards = np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
     stored = {"C": X, "Fortran": np.asfortranarray(X), "strided": wide[::2, ::3], "reversed": backwards}[layout]
     out = np.zeros((N, K))
-    gaussian.log_density(stored, mean, precision, constant, constant.sum(axis=1), power, out)
+    gaussian.log_density(stored, mean, precision, constant, np.zeros(len(mean)), power, out)
     np.testing.assert_allclose(out, np.nansum(expected, axis=2), rtol=1e-11, atol=1e-9)
+
+
+@pytest.mark.parametrize("k", [1, 3, 6, 11, 12, 29])
+@pytest.mark.parametrize("far", [0.0, 1e3, 1e9])
+def test_log_density_of_many_classes_near_and_far_from_zero(k, far):
+    """Far from zero, means are subtracted before anything is scaled, and no digit is lost."""
+    rng = np.random.default_rng(9)
+    X, mean, variance = far + rng.normal(size=(50, 9)), far + rng.normal(size=(k, 9)), rng.random((k, 9)) + 0.1
+    X[3, 4] = X[5] = np.nan
+    constant, out = norm.logpdf(0.0, 0.0, np.sqrt(variance)), np.empty((50, k))
+    gaussian.log_density(X, mean, 0.5 / variance, constant, np.ones(k), None, out)
+    expected = 1.0 + np.nansum(norm.logpdf(X[:, None], mean, np.sqrt(variance)), axis=2)
+    np.testing.assert_allclose(out, expected, rtol=1e-11)
+    assert (out[5] == 1.0).all(), "nothing but the start, exactly"
 
 
 def test_nothing_at_all_is_fine():
@@ -271,6 +385,6 @@ def test_nothing_at_all_is_fine():
     assert (x == 1).all()
     gaussian.log_density(empty, np.zeros((K, D)), np.ones((K, D)), np.ones((K, D)), np.ones(K), None, np.zeros((0, K)))
     assert posterior.normalise(np.zeros((0, K)), np.zeros(K), None, True) == (0, -1)
-    scores.csr_dot(
-        np.zeros(0), np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int32), np.zeros((D, K)), np.zeros((0, K))
-    )
+    none = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int32)
+    scores.csr_dot(np.zeros(0), *none, np.zeros((D, 4)), np.zeros(K), np.zeros((0, K)))
+    assert not scores.dense_dot(empty, np.zeros(4 * D), np.zeros(K), np.zeros((0, K)))

@@ -4,6 +4,8 @@
 
 #include "loops.h"
 
+enum { TILE = 64 }; /* rows at a time */
+
 enum { FACTORS = 4 }; /* variances multiplied before a logarithm is taken */
 
 typedef struct { /* sums of a distribution: rows, mean and scatter of every column */

@@ -1,5 +1,12 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Counts by class, from category codes and from sparse matrices."""
+"""Counts by class, from category codes and from sparse matrices; and what values these hold."""
+from libc.stdint cimport uint32_t, uint64_t
+
+cdef extern from "loops.h":
+    bint strange_short(const void*, Py_ssize_t, uint32_t) noexcept nogil
+    bint strange_long(const void*, Py_ssize_t, uint64_t) noexcept nogil
+    bint inside_int(const int*, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
+    bint inside_long(const long long*, Py_ssize_t, long long, Py_ssize_t*) noexcept nogil
 
 ctypedef fused code:
     unsigned char
@@ -25,6 +32,48 @@ ctypedef fused label:
     long long
 
 
+def strange(const value[::1] values):
+    """Whether some value is negative (or −0), infinite or NaN: one reading, as quick as memory is."""
+    cdef bint found = False
+    if values.shape[0]:
+        with nogil:
+            if value is float:
+                found = strange_short(&values[0], values.shape[0], 0x00800000)
+            elif value is double:
+                found = strange_long(&values[0], values.shape[0], 0x0010000000000000)
+            elif value is int:
+                found = strange_short(&values[0], values.shape[0], 0)
+            else:
+                found = strange_long(&values[0], values.shape[0], 0)
+    return bool(found)
+
+
+def csr_fault(const index[::1] indices, const index[::1] indptr, Py_ssize_t columns):
+    """What is wrong with the indices of sparse rows: 0, nothing; 1, a column twice or out of order; 2, out of range."""
+    cdef Py_ssize_t n = indptr.shape[0] - 1, last, i, falls = 0, start, before
+    cdef bint sound
+    if n < 0 or indptr[0] != 0:
+        return 2
+    with nogil:
+        sound = True
+        for i in range(n):
+            sound &= indptr[i] <= indptr[i + 1]
+        last = indptr[n]
+        sound &= 0 <= last <= indices.shape[0]
+        if sound and last:
+            if index is int:
+                sound = inside_int(&indices[0], last, <int> min(columns, <Py_ssize_t> 2147483647), &falls)
+            else:
+                sound = inside_long(&indices[0], last, columns, &falls)
+            before = 0
+            for i in range(n):  # from one row to the next, columns may start from any number
+                start = indptr[i]
+                if before < start < last:
+                    falls -= indices[start] <= indices[start - 1]
+                before = start
+    return 2 if not sound else 1 if falls else 0
+
+
 def label_range(const label[::1] y):
     """The smallest and the largest label, in one pass."""
     cdef Py_ssize_t n = y.shape[0], i
@@ -37,19 +86,20 @@ def label_range(const label[::1] y):
 
 
 def label_codes(const label[::1] y, long long low, unsigned char[::1] seen, int[::1] out):
-    """out[i] = y[i] − low, and seen[y[i] − low] = 1. False if a label lies outside `seen`; `out` is then incomplete."""
+    """out[i] = y[i] − low, and seen[y[i] − low] = 1. Returns how much of `seen` is used, up to the largest label; 0 if a
+    label lies outside `seen`, and then `out` is incomplete."""
     cdef Py_ssize_t n = y.shape[0], size = seen.shape[0], i
-    cdef unsigned long long place
-    cdef bint inside = True
+    cdef unsigned long long place, used = 0
     with nogil:
         for i in range(n):
             place = <unsigned long long> (y[i] - low)
             if place >= <unsigned long long> size:
-                inside = False
+                used = 0
                 break
             seen[place] = 1
             out[i] = <int> place
-    return inside
+            used = max(used, place + 1)
+    return used
 
 
 def class_weights(const int[::1] y, const double[::1] weight, double[::1] out):

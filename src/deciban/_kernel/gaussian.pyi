@@ -7,7 +7,7 @@ def log_density(
     mean: Floats,
     precision: Floats,
     constant: Floats,
-    base: Floats,
+    start: Floats,
     power: Floats | None,
     out: Floats,
 ) -> None: ...

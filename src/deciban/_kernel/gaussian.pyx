@@ -4,90 +4,123 @@
 Densities are computed in centred form, (x − μ)²/2σ², never as η·T(x) − A(η), which cancels far from the pivot.
 """
 from cython cimport floating
-from libc.math cimport fabs, lgamma, log, log1p, INFINITY
+from libc.math cimport fabs, lgamma, log, log1p, sqrt, INFINITY
 from libc.stdlib cimport free, malloc
 
 cdef extern from "loops.h":
-    enum:
-        TILE  # rows transposed at a time
-    void squares_tile(const double*, const double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t,
-                      double*) noexcept nogil
     double own_law(const double*, const double*, const double*, const double*, const double*, double, double, double,
                    double, Py_ssize_t, double*, double*) noexcept nogil
 
+cdef extern from "scores_loops.h":
+    enum:
+        LANES  # numbers side by side
+        PANEL  # classes of a panel of a table
+        GROUP  # rows summed at once, at most
+    void gather_single(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                       double*) noexcept nogil
+    void gather_double(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                       double*) noexcept nogil
+    bint panel_squares(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, bint, const double*,
+                       Py_ssize_t, double*) noexcept nogil
+
 cdef enum:
-    STRIP = 64  # columns transposed at a time: a tile stays in the first-level cache
+    BATCH = 4096  # entries copied at a time: they stay in the first-level cache
 
 cdef double LOG_2PI = 1.8378770664093453
 cdef double RESIDUE = 2.0 ** -30  # a weight this small beside what it was before a subtraction is rounding
 cdef double EPSILON = 2.0 ** -52  # the rounding unit of a double
+cdef double NEAR = 2.0 ** 12  # deviations: a mean this close to zero may be scaled before it is subtracted
 cdef double ROUNDING = 2.0 ** -46  # a variance this small beside the mean square it is a difference of is zero
 
 
+cdef bint squares_in_panels(const double[:, ::1] mean, const double[:, ::1] precision, double* panels) noexcept nogil:
+    """The table of `panel_squares`; whether it is scaled, which loses no digits as long as no mean is far from zero."""
+    cdef Py_ssize_t k = mean.shape[0], d = mean.shape[1], c, j, at, first, columns, width
+    cdef bint scaled = True
+    cdef double m, h
+    cdef double* to = panels
+    for c in range(k):
+        for j in range(d):
+            scaled &= fabs(mean[c, j]) * sqrt(precision[c, j]) < NEAR and precision[c, j] < 1e300
+    first = 0
+    while first < k:
+        columns = min(<Py_ssize_t> PANEL, k - first)
+        width = (columns + LANES - 1) // LANES * LANES
+        for j in range(d):
+            for at in range(width):
+                m = mean[first + at, j] if at < columns else 0.0
+                h = precision[first + at, j] if at < columns else 0.0
+                to[at] = sqrt(h) if scaled else m
+                to[width + at] = -m * sqrt(h) if scaled else h
+            to += 2 * width
+        first += PANEL
+    return scaled
+
+
 def log_density(const floating[:, :] X, const double[:, ::1] mean, const double[:, ::1] precision,
-                const double[:, ::1] constant, const double[::1] base, const double[:, ::1] power,
+                const double[:, ::1] constant, const double[::1] start, const double[:, ::1] power,
                 double[:, ::1] out):
-    """out[i, c] += Σ_j log p(x_ij | c), without missing entries (NaN).
+    """out[i, c] = start + Σ_j log p(x_ij | c), without missing entries (NaN).
 
     Without `power`: log p = constant − precision·t², t = x − mean (Gaussian, precision 1/2σ²).
-    With it: log p = constant − power·log(1 + precision·t²) (Student-t). `base` is Σ_j constant.
+    With it: log p = constant − power·log(1 + precision·t²) (Student-t).
     """
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = mean.shape[0]
-    cdef Py_ssize_t block, start, rows, strip, first, columns, j, c, r
-    cdef double v, h, t, total
-    cdef bint missing, student = power is not None
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = mean.shape[0], first, rows, batch, j, c, r, stride
+    cdef double v, t, total
+    cdef bint missing, scaled, student = power is not None
+    cdef bint direct = (floating is double and X.strides[1] == sizeof(double) and X.strides[0] % sizeof(double) == 0)
     cdef double* tile
-    cdef double* sums
+    cdef double* panels
+    cdef double* base
+    cdef const double* x
     if n == 0 or k == 0:
         return
-    tile = <double*> malloc(TILE * STRIP * sizeof(double))
-    sums = <double*> malloc(TILE * k * sizeof(double))
-    if tile == NULL or sums == NULL:
+    batch = min(n, max(GROUP, BATCH // max(d, 1) // GROUP * GROUP))
+    tile = <double*> malloc(max(1, batch * d if not direct else 1) * sizeof(double))
+    panels = <double*> malloc((2 * d * (k + LANES) + k) * sizeof(double))
+    if tile == NULL or panels == NULL:
         free(tile)
-        free(sums)
+        free(panels)
         raise MemoryError()
     with nogil:
-        for block in range((n + TILE - 1) // TILE):
-            start = block * TILE
-            rows = min(<Py_ssize_t> TILE, n - start)
-            for c in range(k):
-                for r in range(TILE):
-                    sums[c * TILE + r] = base[c]
-            for strip in range((d + STRIP - 1) // STRIP):
-                first = strip * STRIP
-                columns = min(<Py_ssize_t> STRIP, d - first)
-                missing = False
-                for r in range(rows):
-                    for j in range(columns):
-                        v = X[start + r, first + j]
-                        missing |= v != v
-                        tile[j * TILE + r] = v
-                for r in range(rows, TILE):  # unused lanes hold a finite number, and are never read
-                    for j in range(columns):
-                        tile[j * TILE + r] = 0.0
-                if missing or student:
-                    for c in range(k):
-                        for r in range(rows):
-                            total = 0.0
-                            for j in range(columns):
-                                v = tile[j * TILE + r]
-                                if v != v:
-                                    total -= constant[c, first + j]
-                                    continue
-                                t = v - mean[c, first + j]
-                                h = precision[c, first + j]
-                                if student:
-                                    total -= power[c, first + j] * log1p(h * t * t)
-                                else:
-                                    total -= h * t * t
-                            sums[c * TILE + r] += total
-                else:
-                    squares_tile(tile, &mean[0, first], &precision[0, first], d, columns, k, sums)
-            for r in range(rows):
+        scaled = squares_in_panels(mean, precision, panels)
+        base = panels + 2 * d * (k + LANES)  # the score of a row in which every value is the mean
+        for c in range(k):
+            base[c] = 0.0
+            for j in range(d):
+                base[c] += constant[c, j]
+            base[c] += start[c]
+        first = 0
+        while first < n:
+            rows = min(batch, n - first)
+            x = tile
+            stride = d
+            if direct:
+                x = <const double*> &X[first, 0]
+                stride = X.strides[0] // <Py_ssize_t> sizeof(double)
+            elif d and floating is float:
+                gather_single(<const char*> &X[first, 0], X.strides[0], X.strides[1], rows, d, NULL, NULL, tile)
+            elif d:
+                gather_double(<const char*> &X[first, 0], X.strides[0], X.strides[1], rows, d, NULL, NULL, tile)
+            missing = student or panel_squares(x, stride, rows, d, panels, scaled, base, k, &out[first, 0])
+            for r in range(rows if missing else 0):
                 for c in range(k):
-                    out[start + r, c] += sums[c * TILE + r]
+                    if not student and out[first + r, c] == out[first + r, c]:
+                        continue
+                    total = start[c]
+                    for j in range(d):
+                        v = x[r * stride + j]
+                        t = v - mean[c, j]
+                        if v != v:
+                            continue
+                        if student:
+                            total += constant[c, j] - power[c, j] * log1p(precision[c, j] * t * t)
+                        else:
+                            total += constant[c, j] - precision[c, j] * t * t
+                    out[first + r, c] = total
+            first += rows
     free(tile)
-    free(sums)
+    free(panels)
 
 
 cdef struct Pooled:

@@ -14,13 +14,12 @@
 #define CLONES
 #endif
 
-#if defined(__GNUC__)
-#define FETCH(address) __builtin_prefetch(address)
+/* The same for processors that also multiply and add at once, where the compiler knows how to choose them. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
+#define MODERN __attribute__((target_clones("arch=x86-64-v3", "default")))
 #else
-#define FETCH(address) ((void)0)
+#define MODERN CLONES
 #endif
-
-enum { TILE = 64 }; /* rows scored at a time */
 
 /* x[c] += w (row - p[c]), and with xx also xx[c] += w (row - p[c])^2, for rows of class c = y[i]. */
 #define DEFINE_SUM_ROWS(NAME, NUMBER)                                                                                  \
@@ -77,101 +76,6 @@ CLONES static void sum_rows_missing(const double *restrict rows, ptrdiff_t strid
     }
 }
 
-/* sums[c][r] -= sum_j h[c][j] (tile[j][r] - m[c][j])^2 over a tile of TILE rows stored column by column.
- * Rows lie side by side, so nothing is reassociated and no step waits for a reduction; two columns at a time
- * halve the traffic to the sums. */
-CLONES static void squares_tile(const double *restrict tile, const double *restrict mean,
-                                const double *restrict precision, ptrdiff_t stride, ptrdiff_t columns, ptrdiff_t k,
-                                double *restrict sums) {
-    for (ptrdiff_t c = 0; c < k; c++) {
-        const double *restrict m = mean + c * stride;
-        const double *restrict h = precision + c * stride;
-        double *restrict s = sums + c * TILE;
-        ptrdiff_t j = 0;
-        for (; j + 1 < columns; j += 2) {
-            const double *restrict v = tile + j * TILE;
-            const double m0 = m[j], m1 = m[j + 1], h0 = h[j], h1 = h[j + 1];
-            for (int r = 0; r < TILE; r++) {
-                const double t0 = v[r] - m0, t1 = v[TILE + r] - m1;
-                s[r] -= t0 * t0 * h0 + t1 * t1 * h1;
-            }
-        }
-        if (j < columns)
-            for (int r = 0; r < TILE; r++) {
-                const double t = tile[j * TILE + r] - m[j];
-                s[r] -= t * t * h[j];
-            }
-    }
-}
-
-/* out += the evidence of a row's codes: table[offset[j] + code] for every column j, unseen[j] for a code past the table,
- * nothing for one below zero (missing: `code` maps NaN to it). K numbers per entry; few classes stay in registers. */
-#define CODE_ROW(K)                                                                                                    \
-    do {                                                                                                               \
-        double sum[K];                                                                                                 \
-        for (int c = 0; c < K; c++) sum[c] = out[c];                                                                   \
-        for (ptrdiff_t j = 0; j < d; j++) {                                                                            \
-            const ptrdiff_t code = codes[j];                                                                           \
-            if (code < 0) continue;                                                                                    \
-            const double *restrict entry =                                                                             \
-                code < offset[j + 1] - offset[j] ? table + (offset[j] + code) * K : unseen + j * K;                    \
-            for (int c = 0; c < K; c++) sum[c] += entry[c];                                                            \
-        }                                                                                                              \
-        for (int c = 0; c < K; c++) out[c] = sum[c];                                                                   \
-    } while (0)
-
-static inline void code_row(const ptrdiff_t *restrict codes, ptrdiff_t d, const ptrdiff_t *restrict offset,
-                            const double *restrict table, const double *restrict unseen, ptrdiff_t k,
-                            double *restrict out) {
-    switch (k) {
-    case 2: CODE_ROW(2); return;
-    case 3: CODE_ROW(3); return;
-    case 4: CODE_ROW(4); return;
-    case 8: CODE_ROW(8); return;
-    default: break;
-    }
-    for (ptrdiff_t j = 0; j < d; j++) {
-        if (codes[j] < 0) continue;
-        const double *restrict entry =
-            codes[j] < offset[j + 1] - offset[j] ? table + (offset[j] + codes[j]) * k : unseen + j * k;
-        for (ptrdiff_t c = 0; c < k; c++) out[c] += entry[c];
-    }
-}
-
-/* out[i] += sum_e v[e] table[at[e]] over the entries of n sparse rows, `table` has k numbers per column; `bounds` are
- * the rows' ends counted from `first`, where v and at start. The columns are far apart in memory, so those a few
- * entries ahead are prefetched. */
-#define DEFINE_DOT_ROWS(NAME, INDEX)                                                                                   \
-    CLONES static void NAME(const double *restrict v, const INDEX *restrict at, const INDEX *restrict bounds,          \
-                            ptrdiff_t n, const double *restrict table, ptrdiff_t k, double *restrict out) {            \
-        const ptrdiff_t first = bounds[0], last = bounds[n] - first;                                                   \
-        for (ptrdiff_t i = 0; i < n; i++) {                                                                            \
-            double *restrict row = out + i * k;                                                                        \
-            if (k == 2) { /* two classes stay in registers */                                                          \
-                double a = row[0], b = row[1];                                                                         \
-                for (ptrdiff_t e = bounds[i] - first; e < bounds[i + 1] - first; e++) {                                \
-                    a += v[e] * table[(ptrdiff_t)at[e] * 2];                                                           \
-                    b += v[e] * table[(ptrdiff_t)at[e] * 2 + 1];                                                       \
-                }                                                                                                      \
-                row[0] = a;                                                                                            \
-                row[1] = b;                                                                                            \
-                continue;                                                                                              \
-            }                                                                                                          \
-            for (ptrdiff_t e = bounds[i] - first; e < bounds[i + 1] - first; e++) {                                    \
-                const double *restrict column = table + (ptrdiff_t)at[e] * k;                                          \
-                const double value = v[e];                                                                             \
-                if (e + 12 < last) {                                                                                   \
-                    const char *ahead = (const char *)(table + (ptrdiff_t)at[e + 12] * k);                             \
-                    for (ptrdiff_t byte = 0; byte < k * 8; byte += 64) FETCH(ahead + byte);                            \
-                }                                                                                                      \
-                for (ptrdiff_t c = 0; c < k; c++) row[c] += value * column[c];                                         \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
-
-DEFINE_DOT_ROWS(dot_rows_int, int)
-DEFINE_DOT_ROWS(dot_rows_long, long long)
-
 /* The distance of a complete row from its own class without it: for each column the mean and variance that n_left rows
  * leave, then sum (t - mu)^2 / u, returned, and sum log u, through `log_sum`. Logarithms are taken of a product of
  * mantissas in [1, 2) beside a sum of exponents: one for up to 512 columns. Returns -1 if some u is not a positive
@@ -223,10 +127,66 @@ CLONES static double own_law(const double *restrict row, const double *restrict 
     return total;
 }
 
+enum { FEW = 24 }; /* numbers of which the greatest is found one by one */
+
+/* The greatest of k numbers; those that are NaN do not count. Eight side by side: none waits for another. */
+static inline double top_of(const double *restrict row, ptrdiff_t k) {
+    double top[8], all = -INFINITY;
+    ptrdiff_t c = 0;
+    if (k >= FEW) {
+        for (int l = 0; l < 8; l++) top[l] = row[l];
+        for (c = 8; c + 8 <= k; c += 8)
+            for (int l = 0; l < 8; l++) top[l] = top[l] > row[c + l] ? top[l] : row[c + l];
+        for (int l = 0; l < 8; l++) all = top[l] > all ? top[l] : all;
+    }
+    for (; c < k; c++) all = row[c] > all ? row[c] : all;
+    return all;
+}
+
+/* to = row - its greatest number, which is returned. */
+CLONES static double below_top(const double *restrict row, ptrdiff_t k, double *restrict to) {
+    const double top = top_of(row, k);
+    for (ptrdiff_t c = 0; c < k; c++) to[c] = row[c] - top;
+    return top;
+}
+
+/* Where the greatest number of each of n rows is, the first of equals; -1 if all are -infinity, -2 if one is NaN or
+ * +infinity. */
+CLONES static void places_of_top(const double *restrict rows, ptrdiff_t n, ptrdiff_t k, ptrdiff_t *restrict place) {
+    for (ptrdiff_t i = 0; i < n; i++, rows += k) {
+        int64_t strange = 0;
+        ptrdiff_t at = -1;
+        if (k < FEW) {
+            double top = -INFINITY;
+            for (ptrdiff_t c = 0; c < k; c++) {
+                strange |= !(rows[c] < INFINITY);
+                at = rows[c] > top ? c : at;
+                top = rows[c] > top ? rows[c] : top;
+            }
+        } else {
+            const double top = top_of(rows, k);
+            for (ptrdiff_t c = 0; c < k; c++) strange |= !(rows[c] < INFINITY);
+            if (!strange && top > -INFINITY)
+                for (at = 0; rows[at] != top;) at++;
+        }
+        place[i] = strange ? -2 : at;
+    }
+}
+
+/* The sum of k numbers. */
+CLONES static double sum_of(const double *restrict row, ptrdiff_t k) {
+    double total[4] = {0.0, 0.0, 0.0, 0.0};
+    ptrdiff_t c = 0;
+    for (; c + 4 <= k; c += 4)
+        for (int l = 0; l < 4; l++) total[l] += row[c + l];
+    for (; c < k; c++) total[0] += row[c];
+    return (total[0] + total[1]) + (total[2] + total[3]);
+}
+
 /* v[i] = exp(v[i]) for v[i] <= 0 (or NaN), to within two units in the last place.
  * exp(v) = 2^n exp(r), n = round(v / ln 2), |r| <= ln(2)/2, Taylor's series to r^13 (remainder below 4e-18);
  * 2^n is written into the exponent bits in two halves, so that results below 2^-1022 underflow gradually. */
-CLONES static void exp_block(double *restrict v, ptrdiff_t n) {
+MODERN static void exp_block(double *restrict v, ptrdiff_t n) {
     const double inverse_ln2 = 1.4426950408889634, ln2_high = 6.93147180369123816490e-01,
                  ln2_low = 1.90821492927058770002e-10, round_bits = 6755399441055744.0;
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -257,5 +217,60 @@ CLONES static void exp_block(double *restrict v, ptrdiff_t n) {
         v[i] = p * scale_first * scale_second;
     }
 }
+
+/* gap = -|b - a| of n pairs (a, b); whether some a + b is infinite or NaN. */
+CLONES static int pair_gaps(const double *restrict pairs, ptrdiff_t n, double *restrict gap) {
+    int64_t strange = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double a = pairs[2 * i], b = pairs[2 * i + 1];
+        gap[i] = -fabs(b - a);
+        strange |= !(fabs(a + b) < INFINITY);
+    }
+    return strange != 0;
+}
+
+/* Pairs of log-joints become probabilities, given exp(gap): no branch depends on which is greater. */
+CLONES static void pair_shares(double *restrict pairs, ptrdiff_t n, const double *restrict odds) {
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double a = pairs[2 * i], b = pairs[2 * i + 1], more = 1.0 / (1.0 + odds[i]), less = odds[i] * more;
+        pairs[2 * i] = b > a ? less : more;
+        pairs[2 * i + 1] = b > a ? more : less;
+    }
+}
+
+/* Whether some of n numbers is below zero (or -0), infinite or NaN: then, in bits, it has a sign, or its exponent and one
+ * more overflow into the sign. For whole numbers `step` is 0. */
+#define DEFINE_STRANGE(NAME, BITS, SIGN)                                                                               \
+    CLONES static int NAME(const void *numbers, ptrdiff_t n, BITS step) {                                              \
+        const BITS *restrict v = numbers;                                                                              \
+        BITS strange = 0;                                                                                              \
+        for (ptrdiff_t i = 0; i < n; i++) strange |= v[i] | ((v[i] & ~SIGN) + step);                                   \
+        return (strange & SIGN) != 0;                                                                                  \
+    }
+
+DEFINE_STRANGE(strange_short, uint32_t, (uint32_t)0x80000000)
+DEFINE_STRANGE(strange_long, uint64_t, (uint64_t)0x8000000000000000)
+
+/* Whether all n indices are at least 0 and below `columns`, and through `falls`, how many are not above the one before. */
+#define DEFINE_INSIDE(NAME, INDEX)                                                                                     \
+    CLONES static int NAME(const INDEX *restrict at, ptrdiff_t n, INDEX columns, ptrdiff_t *falls) {                   \
+        INDEX outside = 0;                                                                                             \
+        ptrdiff_t total = 0;                                                                                           \
+        for (ptrdiff_t start = 0; start < n; start += 4096) { /* a short count, as wide as an index, is quicker */     \
+            const ptrdiff_t stop = start + 4096 < n ? start + 4096 : n;                                                \
+            INDEX some = 0;                                                                                            \
+            if (start == 0) outside |= (at[0] < 0) | (at[0] >= columns);                                               \
+            for (ptrdiff_t e = start ? start : 1; e < stop; e++) {                                                     \
+                outside |= (at[e] < 0) | (at[e] >= columns);                                                           \
+                some += at[e] <= at[e - 1];                                                                            \
+            }                                                                                                          \
+            total += (ptrdiff_t)some;                                                                                  \
+        }                                                                                                              \
+        *falls = total;                                                                                                \
+        return outside == 0;                                                                                           \
+    }
+
+DEFINE_INSIDE(inside_int, int)
+DEFINE_INSIDE(inside_long, long long)
 
 #endif

@@ -1,6 +1,8 @@
 from deciban._typing import Array, Codes, Floats
 
-def code_scores(X: Array, offset: Array, table: Floats, unseen: Floats, out: Floats) -> None: ...
+PANEL_SHAPE: tuple[int, int]
+
+def code_scores(X: Array, offset: Array, table: Floats, start: Floats, out: Floats) -> None: ...
 def code_own(X: Array, y: Array, offset: Array, table: Floats, out: Floats) -> None: ...
 def csr_own_logs(
     data: Array,
@@ -18,11 +20,21 @@ def csr_dot(
     data: Array,
     indices: Array,
     indptr: Array,
-    weights: Floats,
+    table: Floats,
+    start: Floats,
     out: Floats,
     binary: bool = False,
     threshold: float = 0.0,
 ) -> None: ...
+def dense_dot(
+    X: Array,
+    panels: Floats,
+    start: Floats,
+    out: Floats,
+    centre: Floats | None = None,
+    binary: bool = False,
+    threshold: float = 0.0,
+) -> bool: ...
 def code_evidence_without(
     X: Codes,
     y: Codes,

@@ -1,23 +1,51 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Log-probabilities that are sums of table entries: category codes, and linear forms of sparse rows."""
+from libc.limits cimport INT_MAX
 from libc.math cimport log
 from libc.stdlib cimport free, malloc
 
-cdef extern from "loops.h":
-    void code_row(const Py_ssize_t*, Py_ssize_t, const Py_ssize_t*, const double*, const double*, Py_ssize_t,
-                  double*) noexcept nogil
-    void dot_rows_int(const double*, const int*, const int*, Py_ssize_t, const double*, Py_ssize_t,
-                      double*) noexcept nogil
-    void dot_rows_long(const double*, const long long*, const long long*, Py_ssize_t, const double*, Py_ssize_t,
+cdef extern from "scores_loops.h":
+    enum:
+        LANES  # numbers side by side
+        PANEL  # classes of a panel of a dense table
+        GROUP  # dense rows summed at once, at most
+    void sum_rows_int(const double*, const int*, const int*, Py_ssize_t, const double*, Py_ssize_t, bint, const double*,
+                      Py_ssize_t, double*) noexcept nogil
+    void sum_rows_long(const double*, const long long*, const long long*, Py_ssize_t, const double*, Py_ssize_t, bint,
+                       const double*, Py_ssize_t, double*) noexcept nogil
+    void places_byte(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const int*, int,
+                     int*) noexcept nogil
+    void places_int(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const int*, int,
+                    int*) noexcept nogil
+    void places_long(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const int*, int,
+                     int*) noexcept nogil
+    void places_single(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const int*, int,
+                       int*) noexcept nogil
+    void places_double(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const int*, const int*, int,
+                       int*) noexcept nogil
+    void gather_int(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                    double*) noexcept nogil
+    void gather_long(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                     double*) noexcept nogil
+    void gather_single(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
                        double*) noexcept nogil
+    void gather_double(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                       double*) noexcept nogil
+    bint panel_scores(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t,
+                      double*) noexcept nogil
 
 cdef enum:
     BATCH = 4096  # entries read at a time
+    NEAR = 32768  # numbers of a table that stays in the caches next to a core
+
+PANEL_SHAPE = (LANES, PANEL)  # numbers side by side, and classes of a panel, for those who lay out tables
+
+ctypedef long long longlong
 
 ctypedef fused code:
     unsigned char
     int
-    long long
+    longlong
     float
     double
 
@@ -27,31 +55,69 @@ ctypedef fused index:
 
 ctypedef fused value:
     int
-    long long
+    longlong
+    float
+    double
+
+ctypedef fused number:
+    int
+    longlong
     float
     double
 
 
-def code_scores(const code[:, :] X, const Py_ssize_t[::1] offset, const double[:, ::1] table,
-                const double[:, ::1] unseen, double[:, ::1] out):
-    """out[i] += Σ_j table[offset[j] + x_ij], rows of K classes; a code past the table adds unseen[j],
-    a negative code or NaN (missing) adds nothing."""
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j
-    cdef Py_ssize_t* codes
-    if n == 0 or d == 0 or k == 0:
+def code_scores(const code[:, :] X, const Py_ssize_t[::1] offset, const double[:, ::1] table, const double[::1] start,
+                double[:, ::1] out):
+    """out[i] = start + Σ_j table[offset[j] + x_ij]. After the rows for codes, the table has a row for each column, which
+    a code past the column's own rows adds, and one of zeros, for negative codes and NaN (missing).
+
+    The table's rows have 2 numbers, or a multiple of LANES, of which K count.
+    """
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], width = table.shape[1], i, j, rows, batch
+    cdef Py_ssize_t cells = table.shape[0] - d - 1
+    cdef int* first
+    cdef int* sizes
+    cdef int* places
+    cdef int* bounds
+    cdef bint far = table.shape[0] * width > NEAR
+    cdef const char* x
+    if n == 0 or k == 0:
         return
-    codes = <Py_ssize_t*> malloc(d * sizeof(Py_ssize_t))
-    if codes == NULL:
+    if (offset.shape[0] != d + 1 or cells < offset[d] or (width % LANES and width != 2) or width < k
+            or start.shape[0] != k or out.shape[0] != n):
+        raise ValueError("the table does not fit the codes and classes")
+    if table.shape[0] > INT_MAX:
+        raise OverflowError("there are too many categories")
+    batch = max(1, min(n, BATCH // max(d, 1)))
+    first = <int*> malloc((2 * d + batch * d + batch + 1) * sizeof(int))
+    if first == NULL:
         raise MemoryError()
+    sizes = first + d
+    places = sizes + d
+    bounds = places + batch * d
     with nogil:
-        for i in range(n):
-            for j in range(d):
-                if code is float or code is double:
-                    codes[j] = <Py_ssize_t> X[i, j] if X[i, j] == X[i, j] else -1
-                else:
-                    codes[j] = <Py_ssize_t> X[i, j]
-            code_row(codes, d, &offset[0], &table[0, 0] if table.shape[0] else NULL, &unseen[0, 0], k, &out[i, 0])
-    free(codes)
+        for j in range(d):
+            first[j] = <int> offset[j]
+            sizes[j] = <int> (offset[j + 1] - offset[j])
+        for i in range(batch + 1):
+            bounds[i] = <int> (i * d)
+        i = 0
+        while i < n:
+            rows = min(batch, n - i)
+            x = <const char*> &X[i, 0] if d else NULL
+            if code is int:
+                places_int(x, X.strides[0], X.strides[1], rows, d, first, sizes, <int> cells, places)
+            elif code is float:
+                places_single(x, X.strides[0], X.strides[1], rows, d, first, sizes, <int> cells, places)
+            elif code is double:
+                places_double(x, X.strides[0], X.strides[1], rows, d, first, sizes, <int> cells, places)
+            elif code is longlong:
+                places_long(x, X.strides[0], X.strides[1], rows, d, first, sizes, <int> cells, places)
+            else:
+                places_byte(x, X.strides[0], X.strides[1], rows, d, first, sizes, <int> cells, places)
+            sum_rows_int(NULL, places, bounds, rows, &table[0, 0], width, far, &start[0], k, &out[i, 0])
+            i += rows
+    free(first)
 
 
 def code_own(const code[:, :] X, const int[::1] y, const Py_ssize_t[::1] offset, const double[:, ::1] table,
@@ -159,34 +225,104 @@ def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::
             out[i] += total
 
 
-def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] indptr,
-            const double[:, ::1] weights, double[:, ::1] out, bint binary=False, double threshold=0.0):
-    """out[i] += Σ_e value_e · weights[column_e], `weights` of shape (columns, K)."""
-    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], i, e, stop, start, entries, room = BATCH
+def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] indptr, const double[:, ::1] table,
+            const double[::1] start, double[:, ::1] out, bint binary=False, double threshold=0.0):
+    """out[i] = start + Σ_e value_e · table[column_e]; the table's rows have 2 numbers, or a multiple of LANES."""
+    cdef Py_ssize_t n = indptr.shape[0] - 1, k = out.shape[1], width = table.shape[1], i, e, stop, first, entries
+    cdef Py_ssize_t room = BATCH
+    cdef bint direct = value is double and not binary, far = table.shape[0] * width > NEAR
     cdef double v
-    cdef double* values
-    if n == 0 or k == 0 or indptr[n] == indptr[0]:
+    cdef double* values = NULL
+    cdef const double* mine
+    if n == 0 or k == 0:
         return
-    for i in range(n):
-        room = max(room, <Py_ssize_t> (indptr[i + 1] - indptr[i]))
-    values = <double*> malloc(room * sizeof(double))
-    if values == NULL:
-        raise MemoryError()
+    if (width % LANES and width != 2) or width < k or start.shape[0] != k or out.shape[0] != n:
+        raise ValueError("the table does not fit the classes")
+    if not direct:
+        for i in range(n):
+            room = max(room, <Py_ssize_t> (indptr[i + 1] - indptr[i]))
+        values = <double*> malloc(room * sizeof(double))
+        if values == NULL:
+            raise MemoryError()
     with nogil:
         i = 0
         while i < n:  # as many rows as fit in the buffer, but at least one
-            start = indptr[i]
+            first = indptr[i]
             stop = i + 1
-            while stop < n and indptr[stop + 1] - start <= room:
+            while stop < n and indptr[stop + 1] - first <= BATCH:
                 stop += 1
-            entries = indptr[stop] - start
-            for e in range(entries):
-                v = <double> data[start + e]
-                values[e] = (1.0 if v > threshold else (0.0 if v == v else v)) if binary else v
+            entries = indptr[stop] - first
+            mine = values
             if entries > 0:
-                if index is int:
-                    dot_rows_int(values, &indices[start], &indptr[i], stop - i, &weights[0, 0], k, &out[i, 0])
+                if direct:
+                    mine = <const double*> &data[first]
                 else:
-                    dot_rows_long(values, &indices[start], &indptr[i], stop - i, &weights[0, 0], k, &out[i, 0])
+                    for e in range(entries):
+                        v = <double> data[first + e]
+                        values[e] = (1.0 if v > threshold else (0.0 if v == v else v)) if binary else v
+            if index is int:
+                sum_rows_int(mine, &indices[0] + first, &indptr[i], stop - i, &table[0, 0], width, far, &start[0], k,
+                             &out[i, 0])
+            else:
+                sum_rows_long(mine, &indices[0] + first, &indptr[i], stop - i, &table[0, 0], width, far, &start[0], k,
+                              &out[i, 0])
             i = stop
     free(values)
+
+
+def dense_dot(const number[:, :] X, const double[::1] panels, const double[::1] start, double[:, ::1] out,
+              const double[::1] centre=None, bint binary=False, double threshold=0.0):
+    """out = start + (X − centre) · table, (n, d)·(d, k); whether some product is NaN, as those of missing entries are.
+
+    `panels` is the table as `in_panels` has it. With `binary`, X is replaced by 1[x > threshold].
+    """
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, rows, tile_rows
+    cdef bint direct = (number is double and centre is None and not binary and X.strides[1] == sizeof(double)
+                        and X.strides[0] % sizeof(double) == 0)
+    cdef const double* middle = NULL
+    cdef const double* above = &threshold if binary else NULL
+    cdef const char* x
+    cdef double* tile
+    cdef bint missing = False
+    if n == 0 or k == 0:
+        return False
+    if panels.shape[0] < d * ((k + LANES - 1) // LANES * LANES) or start.shape[0] != k or out.shape[0] != n:
+        raise ValueError("the table does not fit the rows and classes")
+    if centre is not None:
+        if centre.shape[0] != d:
+            raise ValueError("the centre does not fit the columns")
+        if d:
+            middle = &centre[0]
+    if direct and d:
+        with nogil:
+            # A block of rows stays in the cache while it is multiplied by every panel.
+            tile_rows = max(GROUP, BATCH // d // GROUP * GROUP)
+            i = 0
+            while i < n:
+                rows = min(tile_rows, n - i)
+                missing |= panel_scores(<const double*> &X[i, 0], X.strides[0] // <Py_ssize_t> sizeof(double), rows, d,
+                                        &panels[0], &start[0], k, &out[i, 0])
+                i += rows
+        return bool(missing)
+    tile_rows = min(n, max(GROUP, BATCH // max(d, 1) // GROUP * GROUP))
+    tile = <double*> malloc(tile_rows * max(d, 1) * sizeof(double))
+    if tile == NULL:
+        raise MemoryError()
+    with nogil:
+        i = 0
+        while i < n:
+            rows = min(tile_rows, n - i)
+            if d:
+                x = <const char*> &X[i, 0]
+                if number is int:
+                    gather_int(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+                elif number is longlong:
+                    gather_long(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+                elif number is float:
+                    gather_single(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+                else:
+                    gather_double(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+            missing |= panel_scores(tile, d, rows, d, &panels[0] if d else NULL, &start[0], k, &out[i, 0])
+            i += rows
+    free(tile)
+    return bool(missing)

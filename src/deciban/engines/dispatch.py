@@ -20,6 +20,7 @@ ENGINE_OF_PACKAGE = {  # by the package of their tables
     "_duckdb": "duckdb",
     "pyspark": "spark",
 }
+IN_MEMORY = ("numpy", "scipy", "pandas")  # packages whose tables never need an engine
 ARROW_READERS = ("RecordBatchReader", "RecordBatchFileReader", "RecordBatchStreamReader", "Scanner")
 
 
@@ -31,6 +32,8 @@ def engine_of(
     Strings are paths unless they may be something else: for a model of `texts`, they may be texts. `strings` are the
     columns of files that are to be read as strings, since the model knows how they write numbers.
     """
+    if engine is None and type(X).__module__.partition(".")[0] in IN_MEMORY and not isinstance(X, str):
+        return None
     if engine is not None and engine not in ENGINES:
         known = f"it must be one of {', '.join(map(repr, ENGINES))}"
         raise DecibanError("engine is {value!r}: {hint}", value=engine, hint=did_you_mean(engine, ENGINES, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_random_state, column_or_1d, validate_data
 
 from deciban import em
+from deciban._kernel import counts
 from deciban._typing import Array, Matrix
 from deciban.errors import DecibanError, warn
 from deciban.reading.frames import Frame, read_frame
 from deciban.reading.missing import unmask
 from deciban.reading.native import native_kind
 
+INDEX_TYPES = {np.dtype(np.int32), np.dtype(np.int64)}  # of sparse rows, in the kernels
+MAX_QUICK_ENTRIES = 1 << 16  # of a frame that is made an array at once, whatever its columns are
+
 
 def matrix(estimator: Any, X: Any, *, reset: bool, least: int = 1, sparse: bool = True) -> Any:
     """Rows of numbers; NaN is missing, and infinities are detected later, in the sums."""
+    known = None if reset else as_learned(estimator, X, least, sparse)
+    if known is not None:
+        return plain_rows(known)
     rows = validate_data(
         estimator,
         unmask(X),
@@ -31,8 +39,46 @@ def matrix(estimator: Any, X: Any, *, reset: bool, least: int = 1, sparse: bool 
     return plain_rows(rows)
 
 
+def as_learned(estimator: Any, X: Any, least: int, sparse: bool) -> Any:
+    """Rows for which scikit-learn's checks would find nothing, as an array or a sparse matrix; None if in doubt.
+
+    These checks take longer than scoring a few rows. Such rows are numbers in an array, a sparse matrix in row order, a
+    list of lists or a small frame of pandas, with the columns that were learned.
+    """
+    known = vars(estimator)
+    names, with_names = known.get("feature_names_in_"), False
+    if type(X) is list:
+        X = list_of_numbers(X)
+    elif names is not None and type(X).__module__.partition(".")[0] == "pandas" and hasattr(X, "columns"):
+        with_names = X.size <= MAX_QUICK_ENTRIES and X.columns.tolist() == names.tolist()
+        X = X.to_numpy() if with_names else None
+    kinds = (np.ndarray, sp.csr_matrix, sp.csr_array) if sparse else (np.ndarray,)
+    if type(X) not in kinds or X.ndim != 2 or X.dtype.kind not in "fiub":
+        return None
+    if X.shape[1] != known.get("n_features_in_") or X.shape[0] < least:
+        return None
+    if names is not None and not with_names:
+        model = type(estimator).__name__
+        warn(f"X does not have valid feature names, but {model} was fitted with feature names", UserWarning)
+    return X
+
+
+def list_of_numbers(X: list[Any]) -> Array | None:
+    """A list of lists that starts with a number, as an array; None for any other."""
+    first = X[0] if X else None
+    if not isinstance(first, list | tuple) or not first or not isinstance(first[0], int | float):
+        return None
+    try:
+        return np.array(X)
+    except ValueError:  # rows of different lengths: scikit-learn's error names them
+        return None
+
+
 def objects(estimator: Any, X: Any, *, reset: bool, least: int = 1) -> Any:
     """Rows of any values, which keep their types."""
+    known = None if reset else as_learned(estimator, X, least, True)
+    if known is not None:
+        return known
     rows = validate_data(
         estimator,
         unmask(mixed_rows(X) if isinstance(X, list | tuple) else X),
@@ -123,21 +169,38 @@ def generator(random_state: Any) -> np.random.Generator:
 def plain_rows(X: Matrix) -> Matrix:
     """Rows in canonical form: native byte order, and each sparse entry stored once."""
     if sp.issparse(X):
-        check_sparse(X)
-        if not X.has_canonical_format:
+        X = with_plain_indices(X)
+        if has_duplicates(X):
             X = X.copy()
+            X.has_canonical_format = False
             X.sum_duplicates()
     if X.dtype.kind == "f" and X.dtype not in (np.float32, np.float64):
         return X.astype(np.float64)
     return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
 
 
-def check_sparse(X: Matrix) -> None:
-    """The kernels do not check indices, so they must be in range."""
-    ends, length = X.indptr, X.shape[1] if X.format == "csr" else X.shape[0]
-    valid = ends[0] == 0 and ends[-1] <= min(len(X.indices), len(X.data)) and not (np.diff(ends) < 0).any()
-    if not valid or (len(X.indices) and not 0 <= X.indices.min() <= X.indices.max() < length):
+def with_plain_indices(X: Matrix) -> Matrix:
+    """Sparse rows whose indices are contiguous, all of 32 or all of 64 bits, as SciPy makes them but users may not."""
+    kinds = {X.indices.dtype, X.indptr.dtype}
+    if len(kinds) == 1 and kinds <= INDEX_TYPES and X.indices.flags.c_contiguous and X.indptr.flags.c_contiguous:
+        return X
+    X = copy.copy(X)
+    X.indices, X.indptr = (np.ascontiguousarray(part, dtype=np.int64) for part in (X.indices, X.indptr))
+    return X
+
+
+def has_duplicates(X: Matrix) -> bool:
+    """Whether a sparse matrix stores entries twice or out of order. The kernels do not check that indices are in range.
+
+    SciPy's own flag may be out of date: it is computed once.
+    """
+    lines, length = X.shape if X.format == "csr" else X.shape[::-1]
+    fault = 2
+    if len(X.indptr) == lines + 1 and X.indptr[-1] <= len(X.data):
+        fault = counts.csr_fault(X.indices, X.indptr, length)
+    if fault == 2:
         raise DecibanError("X is a sparse matrix with indices out of range: build it again")
+    return bool(fault)
 
 
 def all_numbers(X: Array) -> bool:

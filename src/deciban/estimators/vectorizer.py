@@ -322,9 +322,7 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
     def _recipe(self) -> Recipe:
         """How the kernel extracts terms; "given" if Python has to."""
         min_n, max_n = self.ngram_range
-        overridden = any(
-            name in vars(self) or getattr(type(self), name) is not getattr(Base, name) for name in BUILDERS
-        )
+        overridden = overrides(type(self)) or not vars(self).keys().isdisjoint(BUILDERS)
         if overridden or callable(self.analyzer) or not 1 <= min_n <= max_n:
             return Recipe("given")
         max_n = min(max_n, np.iinfo(np.int32).max)
@@ -357,7 +355,12 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
     def _finish(self, X: Matrix) -> Matrix:
         if self.binary:
             X.data.fill(1)
-        return X if get_config().get("sparse_interface") == "sparray" else sp.csr_matrix(X)
+        return sp.csr_array(X) if get_config().get("sparse_interface") == "sparray" else X
+
+
+def overrides(kind: type) -> bool:
+    """Whether a subclass has its own way of extracting terms."""
+    return any(getattr(kind, name) is not getattr(Base, name) for name in BUILDERS)
 
 
 def check_not_a_string(raw_documents: Any) -> None:

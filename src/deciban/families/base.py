@@ -8,7 +8,7 @@ column).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
     from deciban.measure import Measure
 
+# scorer(X, start, out) writes start + log p(x | class) of rows into out, (n, k); start is (k,).
+Scorer: TypeAlias = Callable[[Matrix, Floats, Floats], None]
 Values: TypeAlias = Literal["numbers", "counts", "truths", "categories"]  # counts are never negative; truths are 0 or 1
 
 
@@ -75,6 +77,18 @@ class Family(ABC):
     @abstractmethod
     def log_prob(self, params: Any, columns: Columns, X: Matrix) -> Floats:
         """log p(x | class), shape (n, k). A missing value adds 0."""
+
+    def scorer(self, params: Any, columns: Columns, relative: bool = False) -> Scorer:
+        """`log_prob` as a function that has prepared what it needs, for many rows.
+
+        With `relative` it is up to a constant per row, which is all that a posterior depends on.
+        """
+        del relative
+
+        def write(X: Matrix, start: Floats, out: Floats) -> None:
+            np.add(self.log_prob(params, columns, X), start, out=out)
+
+        return write
 
     def first_guess(self, columns: Columns, X: Matrix, shares: Floats) -> Any:
         """Params as if columns were independent, from the values that are not missing: the start of EM."""

@@ -10,8 +10,8 @@ import numpy as np
 from deciban._scipy import betaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
-from deciban.families.base import Family, Values
-from deciban.families.linear import groups, score, spread
+from deciban.families.base import Family, Scorer, Values
+from deciban.families.linear import Linear, groups, score, spread
 from deciban.measure import Above, Measure, One
 from deciban.schema import Columns
 
@@ -61,6 +61,10 @@ class Bernoulli(Family):
     def log_prob(self, params: BernoulliParams, columns: Columns, X: Matrix) -> Floats:
         del columns
         return score(X, params.log_absent, params.log_present, above=self.threshold)
+
+    def scorer(self, params: BernoulliParams, columns: Columns, relative: bool = False) -> Scorer:
+        del columns, relative
+        return Linear(params.log_absent, params.log_present, above=self.threshold)
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None

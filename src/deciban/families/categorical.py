@@ -14,8 +14,8 @@ import numpy as np
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Categories, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
-from deciban.families.base import Family, Values
-from deciban.families.linear import spread
+from deciban.families.base import Family, Scorer, Values
+from deciban.families.linear import by_code, spread
 from deciban.families.multinomial import dirichlet_log_marginal
 from deciban.measure import Is, Measure, column_totals
 from deciban.schema import Bins, Columns
@@ -63,15 +63,19 @@ class Categorical(Family):
         return {"is": np.exp(params.log_theta)}
 
     def log_prob(self, params: CategoricalParams, columns: Columns, X: Matrix) -> Floats:
-        out = np.zeros((X.shape[0], len(params.log_theta)))
-        kernel.code_scores(
-            X,
-            columns.offsets,
-            np.ascontiguousarray(params.log_theta.T),
-            np.ascontiguousarray(params.log_unseen.T),
-            out,
-        )
+        k = len(params.log_theta)
+        out = np.empty((X.shape[0], k))
+        self.scorer(params, columns)(X, np.zeros(k), out)
         return out
+
+    def scorer(self, params: CategoricalParams, columns: Columns, relative: bool = False) -> Scorer:
+        del relative
+        table, offsets = by_code(params.log_theta.T, params.log_unseen.T), columns.offsets
+
+        def write(X: Matrix, start: Floats, out: Floats) -> None:
+            kernel.code_scores(X, offsets, table, start, out)
+
+        return write
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
@@ -102,8 +106,9 @@ class Categorical(Family):
             np.diff(columns.offsets),
             1.0,
         )
-        out = np.zeros((X.shape[0], len(table)))
-        kernel.code_scores(X, columns.offsets, np.ascontiguousarray(table.T), np.zeros((columns.size, len(table))), out)
+        k = len(table)
+        out = np.empty((X.shape[0], k))
+        kernel.code_scores(X, columns.offsets, by_code(table.T, np.zeros((columns.size, k))), np.zeros(k), out)
         return out
 
     def sample(

@@ -15,8 +15,8 @@ import numpy as np
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
 from deciban.errors import DecibanError
-from deciban.families.base import Family
-from deciban.families.linear import dot, finite, score, spread
+from deciban.families.base import Family, Scorer
+from deciban.families.linear import Product, dot, finite, score, spread
 from deciban.families.multinomial import Multinomial, MultinomialParams
 from deciban.matrix import entries, row_length, row_sums
 from deciban.schema import Columns
@@ -56,12 +56,22 @@ class Complement(Multinomial):
         return np.where(np.isnan(weights), 0.0, weights)
 
     def log_prob(self, params: MultinomialParams, columns: Columns, X: Matrix) -> Floats:
-        del columns
-        endless = np.isposinf(params.log_theta)
-        out, _ = dot(X, np.where(endless, 0.0, params.log_theta).T)
-        if endless.any():  # a word that only this class has, without smoothing: certain
-            out[np.asarray((X > 0) @ endless.astype(float).T) > 0.5] = CERTAIN
+        k = len(params.log_theta)
+        out = np.empty((X.shape[0], k))
+        self.scorer(params, columns)(X, np.zeros(k), out)
         return out
+
+    def scorer(self, params: MultinomialParams, columns: Columns, relative: bool = False) -> Scorer:
+        del columns, relative
+        endless = np.isposinf(params.log_theta)
+        product, certain = Product(np.where(endless, 0.0, params.log_theta).T), bool(endless.any())
+
+        def write(X: Matrix, start: Floats, out: Floats) -> None:
+            product.write(X, start, out)
+            if certain:  # a word that only this class has, without smoothing
+                out[np.asarray((X > 0) @ endless.astype(float).T) > 0.5] = CERTAIN
+
+        return write
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None

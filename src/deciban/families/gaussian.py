@@ -12,8 +12,8 @@ from deciban._kernel import gaussian as kernel
 from deciban._scipy import gammaln, issparse
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import CANCELLATION_RATIO, add_prior, without
-from deciban.families.base import Family
-from deciban.families.linear import dot
+from deciban.families.base import Family, Scorer
+from deciban.families.linear import Affine, Product
 from deciban.matrix import missing_mask
 from deciban.measure import RESIDUE, XX, Measure, One, X, gross, second_moments
 from deciban.schema import Columns
@@ -25,6 +25,7 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDING = 2.0**-46  # a variance this small relative to the mean square it is a difference of is zero
 NEGLIGIBLE_ROUNDING = 2.0**-42  # rounding this small relative to the least known variance of a column does not matter
+MAX_SPARSE_SQUARE = 1e6  # of a mean in deviations: a density from zero on would lose more digits than that
 MAX_DENSE_ENTRIES = 1 << 22  # of a sparse block made dense at a time
 
 
@@ -111,36 +112,32 @@ class Gaussian(Family):
         return {"one": np.ones_like(offset), "x": offset, "xx": params.variance + offset**2}
 
     def log_prob(self, params: GaussianParams, columns: Columns, X: Matrix) -> Floats:
+        k = len(params.mean)
+        out = np.empty((X.shape[0], k))
+        self.scorer(params, columns)(X, np.zeros(k), out)
+        return out
+
+    def scorer(self, params: GaussianParams, columns: Columns, relative: bool = False) -> Scorer:
         del columns
         mean, precision, constant, power = self._kernel_form(params)
-        out = np.zeros((X.shape[0], len(mean)))
-        if not issparse(X):
-            kernel.log_density(X, mean, precision, constant, constant.sum(axis=1), power, out)
-            return out
-        # log p(v) − log p(0) = precision·v·(2·mean − v): the stored entries correct an all-zero row. Columns far from
-        # zero would cancel, and Student-t is not a polynomial: these are made dense.
-        far = (precision * mean**2).max(axis=0) > 1e6
-        if power is not None:
-            far[:] = True
-        near = ~far
-        if far.any():
-            m, h, c = (np.ascontiguousarray(t[:, far]) for t in (mean, precision, constant))
-            p = None if power is None else np.ascontiguousarray(power[:, far])
-            for rows in dense_blocks(X.shape[0], int(far.sum())):
-                block = X[rows][:, far].toarray().astype(np.float64)
-                part = np.zeros((block.shape[0], len(mean)))
-                kernel.log_density(block, m, h, c, c.sum(axis=1), p, part)
-                out[rows] += part
-        if near.any():
-            m, h = mean[:, near], precision[:, near]
-            zero = constant[:, near] - h * m**2
-            close = X[:, near] if far.any() else X
-            first, some_missing = dot(close, (2.0 * h * m).T)
-            out += zero.sum(axis=1) + first - dot(close.power(2), h.T)[0]
-            missing = missing_mask(close) if some_missing else None
-            if missing is not None:
-                out -= missing @ zero.T
-        return out
+        sparse: SparseGaussian | None = None
+        affine: Affine | None = None
+        if relative and power is None and (precision == precision[:1]).all():
+            # −h(x − m)² = −hx² + 2hmx − hm²: classes that share their variances have the first term in common.
+            centre = mean.mean(axis=0)
+            affine = Affine(2.0 * precision * (mean - centre), -(precision * (mean - centre) ** 2).sum(axis=1), centre)
+
+        def write(X: Matrix, start: Floats, out: Floats) -> None:
+            nonlocal sparse
+            if affine is not None and affine.write(X, start, out):
+                return
+            if not issparse(X):
+                kernel.log_density(X, mean, precision, constant, start, power, out)
+                return
+            sparse = SparseGaussian(mean, precision, constant, power) if sparse is None else sparse
+            sparse.write(X, start, out)
+
+        return write
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None
@@ -187,7 +184,7 @@ class Gaussian(Family):
         for rows in dense_blocks(X.shape[0], columns.size) if sparse else [slice(0, X.shape[0])]:
             block = X[rows].toarray().astype(np.float64) if sparse else X
             part = out[rows]
-            kernel.log_density(block, mean, precision, constant, constant.sum(axis=1), power, part)
+            kernel.log_density(block, mean, precision, constant, np.zeros(len(mean)), power, part)
             w = None if weight is None else np.ascontiguousarray(weight[rows])
             missing = sums["one"].shape[1] > 1
             labels = np.ascontiguousarray(y[rows])
@@ -280,6 +277,44 @@ class Gaussian(Family):
     def _guess(self, guess: float | tuple[float, ...] | None, default: Floats, columns: Columns) -> Floats:
         fixed = self._fixed(guess, columns)
         return default if fixed is None else fixed
+
+
+class SparseGaussian:
+    """Densities of sparse rows, prepared once.
+
+    log p(v) − log p(0) = precision·v·(2·mean − v): the stored entries correct an all-zero row. Columns far from zero
+    would cancel, and Student-t is not a polynomial: these are made dense.
+    """
+
+    __slots__ = ("far", "far_form", "far_power", "near", "slope", "square", "zero")
+
+    def __init__(self, mean: Floats, precision: Floats, constant: Floats, power: Floats | None) -> None:
+        far = (precision * mean**2).max(axis=0, initial=0.0) > MAX_SPARSE_SQUARE
+        if power is not None:
+            far[:] = True
+        self.far, self.near = far, ~far
+        self.far_form = [np.ascontiguousarray(table[:, far]) for table in (mean, precision, constant)]
+        self.far_power = None if power is None else np.ascontiguousarray(power[:, far])
+        m, h = mean[:, self.near], precision[:, self.near]
+        self.zero = constant[:, self.near] - h * m**2
+        self.slope, self.square = Product((2.0 * h * m).T), Product(-h.T)
+
+    def write(self, X: Matrix, start: Floats, out: Floats) -> None:
+        close = X[:, self.near] if self.far.any() else X
+        missing = missing_mask(close) if self.slope.write(close, start + self.zero.sum(axis=1), out) else None
+        squares = np.empty(out.shape)
+        self.square.write(close.power(2), np.zeros(len(start)), squares)
+        out += squares
+        if missing is not None:
+            out -= missing @ self.zero.T
+        if not self.far.any():
+            return
+        mean, precision, constant = self.far_form
+        for rows in dense_blocks(X.shape[0], int(self.far.sum())):
+            block = X[rows][:, self.far].toarray().astype(np.float64)
+            part = np.empty((block.shape[0], len(start)))
+            kernel.log_density(block, mean, precision, constant, np.zeros(len(start)), self.far_power, part)
+            out[rows] += part
 
 
 def pooled_moments(sums: Sums, columns: Columns) -> tuple[Floats, Floats, Floats, Floats, Floats]:

@@ -11,8 +11,8 @@ from deciban._kernel import scores as kernel
 from deciban._scipy import gammaln, issparse, xlogy
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import without
-from deciban.families.base import Family, Values
-from deciban.families.linear import integrated_out, score, slopes, spread
+from deciban.families.base import Family, Scorer, Values
+from deciban.families.linear import Linear, integrated_out, score, slopes, spread
 from deciban.matrix import as_value, entries, row_length, row_sums
 from deciban.measure import RESIDUE, Measure, X
 from deciban.schema import Columns
@@ -72,6 +72,11 @@ class Multinomial(Family):
                 out[:, c] = dirichlet_multinomial(pseudo[at], values, rows, pseudo.sum(), length, len(pseudo))
             return out
         return score(X, None, params.log_theta)
+
+    def scorer(self, params: MultinomialParams, columns: Columns, relative: bool = False) -> Scorer:
+        if params.pseudo is not None:
+            return Family.scorer(self, params, columns, relative)
+        return Linear(None, params.log_theta)
 
     def leave_one_out(
         self, sums: Sums, alpha: Array | float, columns: Columns, X: Matrix, y: Array, weight: Floats | None

@@ -17,7 +17,7 @@ from deciban._scipy import gammaln, multigammaln
 from deciban._typing import Array, Floats, Matrix, Sums
 from deciban.algebra import CANCELLATION_RATIO, add_prior
 from deciban.families import covariance as shapes
-from deciban.families.base import Family
+from deciban.families.base import Family, Scorer
 from deciban.families.gaussian import (
     LOG_2PI,
     ROUNDING,
@@ -28,6 +28,7 @@ from deciban.families.gaussian import (
     spread_of,
     unknown_spreads,
 )
+from deciban.families.linear import Affine
 from deciban.families.roots import NO_REPAIRS, ROUNDING_SHARE, Repairs, Roots, roots
 from deciban.matrix import has_missing
 from deciban.measure import RESIDUE, XX, XXY, XXYY, XY, Measure, One, X, gross, incomplete, second_moments
@@ -208,6 +209,24 @@ class MultivariateGaussian(Family):
         if params.roots is None:
             return {"one": one, "x": offset, "xx": params.covariance + offset**2}
         return {"one": one, "x": offset, "xy": params.covariance + offset[:, :, None] * offset[:, None, :]}
+
+    def scorer(self, params: MultivariateParams, columns: Columns, relative: bool = False) -> Scorer:
+        if params.roots is None:
+            return Gaussian().scorer(self.columnwise(params), columns, relative)
+        whole = Family.scorer(self, params, columns)
+        if not relative or len(params.roots.root) > 1 or params.rows is not None:
+            return whole
+        # Classes that share a covariance have what is quadratic in x in common.
+        centre, root = params.mean.mean(axis=0), params.roots.root[0]
+        gap = params.mean - centre
+        weights = gap @ root.T @ root
+        affine = Affine(weights, -0.5 * (gap * weights).sum(axis=1), centre)
+
+        def write(X: Matrix, start: Floats, out: Floats) -> None:
+            if not affine.write(X, start, out):
+                whole(X, start, out)
+
+        return write
 
     def log_prob(self, params: MultivariateParams, columns: Columns, X: Matrix) -> Floats:
         if params.roots is None:
@@ -490,7 +509,8 @@ class MultivariateGaussian(Family):
             return ClassMoments(np.asarray(one), mean, scatter, within, overall, spread, np.ones(len(mean)))
         scatter = sums["xy"] - n[..., None] * offset[:, :, None] * offset[:, None, :]
         still = np.diagonal(scatter, axis1=1, axis2=2) <= ROUNDING * diagonal
-        scatter = np.where(still[:, :, None] | still[:, None, :], 0.0, scatter)
+        if still.any():
+            scatter = np.where(still[:, :, None] | still[:, None, :], 0.0, scatter)
         within = scatter.sum(axis=0) / degrees[:1, None] if d else np.zeros((d, d))
         left = np.diagonal(scatter, axis1=1, axis2=2)
         slack = np.where(left > 0, gross(sums) / np.where(left > 0, left, 1.0), 1.0).max(axis=1, initial=1.0)
@@ -505,6 +525,8 @@ class MultivariateGaussian(Family):
 
     def _tied_scatter(self, moments: ClassMoments, tie: float) -> Floats:
         """(1 − tie)·W_c + tie·W, (k, d, d), or (1, d, d) if tie is 1."""
+        if tie == 0.0:
+            return moments.scatter
         whole = moments.scatter.sum(axis=0)
         return np.asarray(whole[None] if tie == 1.0 else (1.0 - tie) * moments.scatter + tie * whole)
 

@@ -22,6 +22,7 @@ ROUNDING_SHARE = 2.0**-44
 # The squared distance between class means that may be rounding, relative to their distances in other directions and to
 # the variance of a column.
 MIN_SQUARED_GAP = 2.0**-36
+MAX_WHOLE_INVERSE = 48  # columns up to which LAPACK's inverse of any matrix is as quick as one by halves
 # Means that differ by a smaller share of themselves are equal: doubles are spaced by 2^-52.
 EQUAL_MEANS_SHARE = 2.0**-48
 
@@ -117,17 +118,30 @@ def upper_roots(covariance: Floats, slack: Floats | float = 1.0) -> tuple[Floats
     correlation = covariance / (scale[:, :, None] * scale[:, None, :])
     try:
         # From the last column to the first, the factor of Σ is upper triangular, and so is its inverse.
-        factor = np.linalg.cholesky(correlation[:, ::-1, ::-1])[:, ::-1, ::-1]
+        lower = np.linalg.cholesky(correlation[:, ::-1, ::-1])
     except np.linalg.LinAlgError:
         return None
-    pivots = np.diagonal(factor, axis1=1, axis2=2)
-    inverse = np.linalg.inv(factor)
+    pivots = np.diagonal(lower, axis1=1, axis2=2)[:, ::-1]
+    inverse = lower_inverse(lower)[:, ::-1, ::-1]
     # 1/tr(Σ⁻¹) is below the least eigenvalue; the pivots alone can miss a matrix that is singular up to rounding.
     if not (1.0 > ROUNDING_SHARE * slack * (inverse**2).sum(axis=(1, 2))).all():
         return None
     return np.ascontiguousarray(np.triu(inverse / scale[:, None, :])), 2.0 * (np.log(pivots) + np.log(scale)).sum(
         axis=1
     )
+
+
+def lower_inverse(lower: Floats) -> Floats:
+    """Inverses of lower triangular matrices (m, d, d): of large ones by halves, at a sixth of the operations."""
+    d = lower.shape[1]
+    if d <= MAX_WHOLE_INVERSE:
+        return np.asarray(np.linalg.inv(lower))
+    half = d // 2
+    first, last = lower_inverse(lower[:, :half, :half]), lower_inverse(lower[:, half:, half:])
+    out = np.zeros_like(lower)
+    out[:, :half, :half], out[:, half:, half:] = first, last
+    out[:, half:, :half] = -last @ lower[:, half:, :half] @ first
+    return out
 
 
 def clipped_roots(matrices: Floats) -> tuple[Floats, Floats]:

@@ -23,7 +23,7 @@ from deciban._typing import Array, Codes, Floats, Matrix, Sums
 from deciban.algebra import add_prior, without
 from deciban.families.base import Family, Values
 from deciban.families.categorical import Categorical, CategoricalParams, by_own_place, log_theta_without
-from deciban.families.linear import spread
+from deciban.families.linear import by_code, spread
 from deciban.families.multinomial import dirichlet_log_marginal
 from deciban.measure import Is, Measure, Pairs, column_totals
 from deciban.schema import Columns, parents_first
@@ -85,8 +85,9 @@ class Tree(Family):
         pairs, k = pairs_of(columns), len(params.log_theta)
         codes = pairs.codes(X)
         whole, table = pairs.whole(codes), by_place(params.log_theta, params.log_unseen, columns)
-        places, out = read_places(codes, pairs, whole), np.zeros((X.shape[0], k))
-        kernel.code_scores(places, pairs.offsets, np.ascontiguousarray(table.T), np.zeros((columns.size, k)), out)
+        places, out = read_places(codes, pairs, whole), np.empty((X.shape[0], k))
+        wide = by_code(table.T, np.zeros((columns.size, k)))
+        kernel.code_scores(places, pairs.offsets, wide, np.zeros(k), out)
         if not whole:
             rows = pairs.loose(codes)
             out[rows] += log_sum_over_missing(codes[rows], pairs, table)
@@ -126,9 +127,9 @@ class Tree(Family):
         log_theta = log_theta_without(
             counts, column_totals(counts, distributions), prior, np.diff(distributions.offsets), 1.0
         )
-        table = np.ascontiguousarray(by_place(log_theta, np.zeros((k, distributions.size)), columns).T)
-        out = np.zeros((X.shape[0], k))
-        kernel.code_scores(pairs.places(X), pairs.offsets, table, np.zeros((columns.size, k)), out)
+        table = by_place(log_theta, np.zeros((k, distributions.size)), columns)
+        out, wide = np.empty((X.shape[0], k)), by_code(table.T, np.zeros((columns.size, k)))
+        kernel.code_scores(pairs.places(X), pairs.offsets, wide, np.zeros(k), out)
         return out
 
     def sample(

@@ -10,7 +10,7 @@ import numpy as np
 from deciban._scipy import issparse
 from deciban._typing import Array, Data, Floats, Matrix
 from deciban.errors import DecibanError
-from deciban.matrix import raise_overflow, value_range
+from deciban.matrix import all_counts, raise_overflow, value_range
 from deciban.readers.base import Reader
 from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
@@ -44,7 +44,7 @@ class CountReader(Reader):
         values = X.data if issparse(X) else X
         if self.binary:
             check_binary(values)
-        if values.size == 0 or values.dtype.kind in "bu":
+        if values.size == 0 or values.dtype.kind in "bu" or all_counts(values):
             return
         low, high = value_range(values)
         if np.isinf(low) or np.isinf(high):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
 from deciban.schema import Columns
 
+MIN_LEADING_ROWS = 16  # rows that are enough for that
 LEADING_ROWS = 64  # rows of a class whose mean is its pivot, which need only be close to the centre
 MAX_SPARSE_SHARE = 0.25  # share of stored entries up to which sparse rows stay sparse
 
@@ -58,14 +60,13 @@ def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
     leading = np.arange(min(LEADING_ROWS, len(X))) if weight is None else np.flatnonzero(weight)[:LEADING_ROWS]
     overall = leading_mean(X, leading, np.zeros(d))
     pivot = np.tile(overall, (k, 1))
+    # Most classes occur early, so all rows need not be searched.
+    early = [] if labels.soft is not None else first_rows(labels.codes[: max(64, 2 * k) * LEADING_ROWS], k)
     for c in range(k):
         if labels.soft is not None:
             rows = np.argsort(-labels.soft[:, c] * (1.0 if weight is None else weight), kind="stable")
         else:
-            head = slice(0, 64 * LEADING_ROWS)  # most classes occur early, so all rows need not be searched
-            rows = np.flatnonzero(labels.codes[head] == c)
-            if len(rows) < LEADING_ROWS:
-                rows = np.flatnonzero(labels.codes == c)
+            rows = early[c] if len(early[c]) >= MIN_LEADING_ROWS else np.flatnonzero(labels.codes == c)
         if weight is not None:
             rows = rows[weight[rows] > 0]
         if len(rows):
@@ -73,9 +74,19 @@ def pivots(X: Matrix, labels: Labels, weight: Floats | None) -> Floats:
     return pivot
 
 
+def first_rows(codes: Array, k: int) -> list[Array]:
+    """The first rows of each class, those of all classes found at once."""
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(k + 1))
+    return [order[start:stop] for start, stop in pairwise(ends)]
+
+
 def leading_mean(X: Array, rows: Array, otherwise: Floats) -> Floats:
     """The mean of each column's first values among these rows, from differences, so that large values keep digits."""
     values = X[rows[:LEADING_ROWS]].astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        if len(values) and np.isfinite(mean := values[0] + (values - values[0]).mean(axis=0)).all():
+            return np.asarray(mean)
     is_finite = np.isfinite(values)
     count = is_finite.sum(axis=0)
     first = values[np.argmax(is_finite, axis=0), np.arange(values.shape[1])]

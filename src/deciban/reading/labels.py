@@ -209,13 +209,14 @@ def read_integers(y: Array) -> Labels | None:
     numbers = np.ascontiguousarray(numbers)
     codes = np.empty(len(y), dtype=np.int32)
     low, seen = 0, np.zeros(MAX_LABEL_RANGE, dtype=np.uint8)
-    if not counts.label_codes(numbers, low, seen, codes):  # most labels start at 0 or 1; these do not
+    used = counts.label_codes(numbers, low, seen, codes)
+    if not used:  # most labels start at 0 or 1; these do not
         low, high = counts.label_range(numbers)
         if high - low >= MAX_LABEL_RANGE:
             return None
         seen[:] = 0
-        counts.label_codes(numbers, low, seen, codes)
-    distinct = np.flatnonzero(seen)
+        used = counts.label_codes(numbers, low, seen, codes)
+    distinct = np.flatnonzero(seen[:used])
     if distinct[-1] != len(distinct) - 1:  # labels with gaps between them, or before the first
         codes = (np.cumsum(seen, dtype=np.int32) - 1).astype(np.int32)[codes]
     return Labels((distinct + low).astype(y.dtype), codes)

@@ -54,6 +54,8 @@ def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, in
         return [work(documents, 0, len(documents))]
     ends = np.cumsum(documents.sizes)
     total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs)
+    if workers == 1 and 0 < total <= BLOCK_BYTES:
+        return [work(documents, 0, len(documents))]
     pieces = -(-max(total, 1) // (BLOCK_BYTES * workers)) * workers
     cuts = np.searchsorted(ends, np.arange(1, pieces) * total / pieces, side="right")
     edges = sorted({0, *cuts.tolist(), len(documents)})

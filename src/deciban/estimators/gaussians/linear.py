@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from deciban import score
 from deciban._typing import Array, Floats
 from deciban.algebra import shift
 from deciban.choices import gaussian_of
@@ -18,6 +19,7 @@ from deciban.estimators.base import Estimator
 from deciban.estimators.gaussians import from_rows
 from deciban.estimators.gaussians.starts import kmeans_shares
 from deciban.families import MultivariateGaussian
+from deciban.families.linear import Affine
 from deciban.joint import Joint
 from deciban.measure import incomplete
 from deciban.reading.labels import Labels
@@ -134,14 +136,13 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def decision_function(self, X: Any) -> Floats:
         """x·coef_ + intercept_: log p(x, y) up to a constant per row; with two classes the log-odds, (n,)."""
-        rows = self._rows(X).data[0]
-        weights, offsets = self._linear()
-        scores = rows @ weights.T + offsets
-        gaps = incomplete(rows)
-        if gaps.any():  # a row with missing entries has no linear form: its log p(x, y) itself
-            log_joint = self._scores(X, "log_joint")[gaps]
+        rows = self._rows(X)
+        scores, complete = score.affine(rows.data[0], self.model_.cached("affine", self._find_affine), self.n_jobs)
+        if not complete:  # a row with missing entries has no linear form: its log p(x, y) itself
+            gaps = incomplete(rows.data[0])
+            log_joint = self.model_.log_joints(rows.take(gaps), self.n_jobs)
             scores[gaps] = log_joint[:, 1:] - log_joint[:, :1] if len(self.classes_) == 2 else log_joint
-        return np.asarray(scores.ravel() if len(self.classes_) == 2 else scores)
+        return scores.ravel() if len(self.classes_) == 2 else scores
 
     def transform(self, X: Any) -> Floats:
         """Rows along the directions that separate classes best, (n, n_components).
@@ -151,12 +152,21 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         check_is_fitted(self)
         if self.solver == "lsqr":
             raise NotImplementedError("transform not implemented for 'lsqr' solver (use 'svd' or 'eigen').")
-        rows = self._rows(X).data[0]
-        if incomplete(rows).any():
-            params = attributes.gaussian_params(self)
-            rows = gaussian_of(self.model_).fill(params, rows, self._probabilities(X))
-        centre = self.xbar_ if self.solver == "svd" else 0.0
-        return np.asarray(((rows - centre) @ self.scalings_)[:, : self._n_features_out])
+        rows = self._rows(X)
+        limit = self._n_features_out
+        projection = self.model_.cached(f"projection {limit}", self._find_projection)
+        along, complete = score.affine(rows.data[0], projection, self.n_jobs)
+        if not complete:
+            params, shares = attributes.gaussian_params(self), self.model_.scores(rows, "posterior", self.n_jobs)
+            filled = gaussian_of(self.model_).fill(params, rows.data[0], shares)
+            along, _ = score.affine(filled, projection, self.n_jobs)
+        single = rows.data[0].dtype == np.float32 and vars(self).get("dtype_") == "float32"
+        return along.astype(np.float32) if single else along
+
+    def _find_projection(self) -> Affine:
+        directions = self.scalings_[:, : self._n_features_out].astype(np.float64)
+        centre = self.xbar_.astype(np.float64) if self.solver == "svd" else np.zeros(self.n_features_in_)
+        return Affine(directions.T, np.zeros(directions.shape[1]), centre)
 
     @property
     def _n_features_out(self) -> int:
@@ -165,11 +175,15 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
 
     def _linear(self) -> tuple[Floats, Floats]:
         """Weights and offsets (S14), about the centre that scikit-learn's solvers use."""
-        self._check_classes()
-        form: tuple[Floats, Floats] = self.model_.cached("linear", self._find_linear)
-        return form
+        weights, offsets, centre = self._about_centre()
+        return weights, offsets - weights @ centre
 
-    def _find_linear(self) -> tuple[Floats, Floats]:
+    def _find_affine(self) -> Affine:
+        return Affine(*self._about_centre())
+
+    def _about_centre(self) -> tuple[Floats, Floats, Floats]:
+        """Weights, and offsets at a centre; and the centre."""
+        self._check_classes()
         params = attributes.gaussian_params(self)
         assert params.roots is not None
         two_classes = len(self.classes_) == 2  # then the centre cancels, and one near the data loses no digits
@@ -177,8 +191,10 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         centre = self._centre() if two_classes or self.solver == "svd" else np.zeros(self.n_features_in_)
         deviation = params.mean - centre
         weights = deviation @ root.T @ root
-        offsets = -0.5 * (deviation * weights).sum(axis=1) + self.model_.log_prior - weights @ centre
-        return (weights[1:] - weights[:1], offsets[1:] - offsets[:1]) if two_classes else (weights, offsets)
+        offsets = -0.5 * (deviation * weights).sum(axis=1) + self.model_.log_prior
+        if two_classes:
+            return weights[1:] - weights[:1], offsets[1:] - offsets[:1], centre
+        return weights, offsets, centre
 
     def _centre(self) -> Floats:
         return np.asarray(np.exp(self.model_.log_prior) @ attributes.gaussian_params(self).mean)

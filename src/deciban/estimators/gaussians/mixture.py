@@ -183,11 +183,11 @@ class GaussianMixture(Estimator):
     def _best_of_starts(self, X: Array, weight: Floats | None, watch: Any = lambda *_: None) -> MixtureModel:
         """EM from several starts, over rows that were already read."""
         warm = self.warm_start and self.__sklearn_is_fitted__() and self._fits_parameters(self.model_, X.shape[1])
-        self._check_starts(X.shape[1])
+        given = self._check_starts(X.shape[1])
         rng = check_random_state(self.random_state)
 
         def attempt(i: int) -> em.Learned:
-            start = self.model_ if warm else self._start_model(X, weight, rng)
+            start = self.model_ if warm else self._start_model(X, weight, rng, given)
             return self._run_em(X, start, weight, i, watch)
 
         best = em.best_of(partial(attempt, i) for i in range(1 if warm else self.n_init))
@@ -269,7 +269,9 @@ class GaussianMixture(Estimator):
             watch=report,
         )
 
-    def _start_model(self, X: Array, weight: Floats | None, rng: np.random.RandomState) -> Model:
+    def _start_model(
+        self, X: Array, weight: Floats | None, rng: np.random.RandomState, given_covariance: Floats | None
+    ) -> Model:
         """The start of EM: the sums of an initial assignment of rows, or of the given parameters."""
         k, d = self.n_components, X.shape[1]
         joint = Joint((Block(self._family(), 0.0),))
@@ -293,7 +295,7 @@ class GaussianMixture(Estimator):
         weights = self.weights_init if self.weights_init is not None else model.stats.weight / model.stats.weight.sum()
         means = params.mean if self.means_init is None else np.asarray(self.means_init, dtype=np.float64)
         exact = MultivariateGaussian(covariance=self.covariance_type)
-        covariance = params.covariance if self.precisions_init is None else self._from_precisions(d)
+        covariance = params.covariance if given_covariance is None else given_covariance
         start = self._as_params(exact, means, covariance)
         rows = float(len(X) if weight is None else weight.sum())
         share = rows * np.asarray(weights, dtype=np.float64)
@@ -330,7 +332,8 @@ class GaussianMixture(Estimator):
 
     # ------------------------------------------------------------------ given starts
 
-    def _check_starts(self, d: int) -> None:
+    def _check_starts(self, d: int) -> Floats | None:
+        """Check the given starts; returns the covariances among them."""
         k = self.n_components
         if self.weights_init is not None:
             weights = check_array(self.weights_init, dtype=np.float64, ensure_2d=False)
@@ -346,8 +349,7 @@ class GaussianMixture(Estimator):
                 )
         if self.means_init is not None:
             check_shape(check_array(self.means_init, dtype=np.float64, ensure_2d=False), (k, d), "means")
-        if self.precisions_init is not None:
-            self._from_precisions(d)
+        return None if self.precisions_init is None else self._from_precisions(d)
 
     def _from_precisions(self, d: int) -> Floats:
         """Covariances from `precisions_init`: (m, d, d), or (k, d) variances."""

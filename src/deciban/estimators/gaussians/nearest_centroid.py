@@ -19,7 +19,10 @@ from deciban.estimators import attributes, parameters
 from deciban.estimators.base import Estimator
 from deciban.estimators.gaussians.starts import kmeans_shares
 from deciban.families import MultivariateGaussian
+from deciban.families.gaussian import LOG_2PI
 from deciban.joint import Joint
+from deciban.matrix import missing_mask
+from deciban.readers.numbers import NumberReader
 from deciban.reading.labels import Labels
 
 FROZEN_REASON = "medians are not sums of the rows"
@@ -84,7 +87,6 @@ class NearestCentroid(Estimator):
         self.priors = priors
         self.n_jobs = n_jobs
 
-    _reader = attributes.reader_of_dense_numbers
     _first_shares = kmeans_shares
     class_prior_ = priors_ = attributes.class_prior
     means_ = attributes.means
@@ -94,6 +96,10 @@ class NearestCentroid(Estimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         parameters.check_priors(self.priors)
+
+    def _reader(self) -> NumberReader:
+        """Columns do not depend on each other, so sparse rows stay sparse."""
+        return NumberReader(self._names(), dense=self.metric == "manhattan")
 
     def _joint(self) -> Joint:
         family = MultivariateGaussian(
@@ -142,8 +148,15 @@ class NearestCentroid(Estimator):
     @available_if(is_euclidean)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def decision_function(self, X: Any) -> Floats:
         """−distance² + 2 log prior of scaled columns, (n, k); with two classes the difference, (n,)."""
-        scores = 2.0 * self._scores(X, "log_joint")
-        return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
+        rows = self._rows(X)
+        scores = self.model_.log_joints(rows, self.n_jobs)
+        scores *= 2.0
+        if len(self.classes_) == 2:
+            return np.asarray(scores[:, 1] - scores[:, 0])
+        at_centre = LOG_2PI + np.log(attributes.gaussian_params(self).covariance[0])
+        missing = missing_mask(rows.data[0]) if np.isnan(rows.data[0].sum()) else None
+        scores += at_centre.sum()
+        return scores if missing is None else np.asarray(scores - (missing @ at_centre)[:, None])
 
     @property
     def centroids_(self) -> Array:

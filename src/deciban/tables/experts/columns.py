@@ -22,6 +22,7 @@ from deciban._kernel import counts as counting
 from deciban._kernel import scores as kernel
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import FileError
+from deciban.families.linear import by_code
 from deciban.measure import RESIDUE
 from deciban.schema import category_positions
 from deciban.storage.arrays import CheckedArrays, positive
@@ -207,12 +208,13 @@ class ColumnDistributions(Expert):
     def weighted_evidence(self, rows: EncodedRows, weights: Floats) -> Floats:
         """Σ_j w_j F_j, the weighted sum of the columns' evidence, (n, k)."""
         used, table = self._cache.get("weighted", (None, None))
+        k = len(self.counts)
         if not np.array_equal(used, weights):
-            table = self.centred_log_table() * np.repeat(weights, np.diff(self.offsets))[:, None]
+            weighted = self.centred_log_table() * np.repeat(weights, np.diff(self.offsets))[:, None]
+            table = by_code(weighted, np.zeros((len(self.smoothings), k)))
             self._cache["weighted"] = weights.copy(), table
-        out = np.zeros((len(rows), len(self.counts)))
-        zero = np.zeros((len(self.smoothings), len(self.counts)))
-        kernel.code_scores(rows.codes, self.offsets, table, zero, out)
+        out = np.empty((len(rows), k))
+        kernel.code_scores(rows.codes, self.offsets, table, np.zeros(k), out)
         return out
 
     def evidence(self, rows: EncodedRows) -> Floats:
@@ -310,7 +312,7 @@ class ColumnDistributions(Expert):
         unseen = np.broadcast_to(rare, (len(self.smoothings), len(total))).copy()
         out = np.zeros((len(rows), len(self.counts)))
         codes = np.where(rows.codes < 0, np.iinfo(np.int32).max, rows.codes)
-        kernel.code_scores(codes, self.offsets, whole, unseen, out)
+        kernel.code_scores(codes, self.offsets, by_code(whole, unseen), np.zeros(out.shape[1]), out)
         return out
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:

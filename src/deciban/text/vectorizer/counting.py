@@ -20,6 +20,8 @@ from deciban.text.parallel import in_threads, map_with_own_state, over_blocks
 from deciban.text.vectorizer.terms import Recipe, Terms, TermStream
 from deciban.threads import threads
 
+MAX_INT32 = int(np.iinfo(np.int32).max)
+
 Returned = TypeVar("Returned")
 DocumentRange: TypeAlias = tuple[Array, Codes, Array]  # counts, columns, and where each document starts
 NumberedCounts: TypeAlias = tuple[
@@ -94,6 +96,10 @@ class TermColumns:
     terms: Terms
     columns: list[Codes]  # by level: the column of each term, −1 if it has none
     size: int
+    by_number: list[Codes] = field(init=False, repr=False)  # the same, and last −1, for a term that is not known
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_number", [np.append(own, np.int32(-1)) for own in self.columns])
 
     def names(self) -> Array:
         """The terms in the order of their columns, as objects; None if no document can have the term."""
@@ -218,11 +224,10 @@ def sum_of(tallies: list[TermCounts]) -> tuple[TermCounts, list[list[Codes]]]:
 
 def count(batches: Iterable[Any], vocabulary: TermColumns, dtype: npt.DTypeLike, n_jobs: int | None) -> Matrix:
     """How often the terms of the vocabulary occur in each document: CSR, columns ascending in a row."""
-    columns = [np.append(own, np.int32(-1)) for own in vocabulary.columns]  # number −1 has column −1
 
     def work(documents: Any, start: int, stop: int) -> DocumentRange:
         streams = vocabulary.terms.read(documents, start, stop, grow=False)
-        return counted(streams, columns, stop - start, vocabulary.size)
+        return counted(streams, vocabulary.by_number, stop - start, vocabulary.size)
 
     parts = [part for documents in batches for part in over_blocks(documents, n_jobs, work)]
     return stack_all(parts, vocabulary.size, dtype)
@@ -285,7 +290,7 @@ def stack(parts: Iterable[DocumentRange], size: int, dtype: npt.DTypeLike, store
     """Blocks of rows as one matrix of at most `stored` entries; each block is freed once it is copied."""
     import scipy.sparse as sp
 
-    index = np.int32 if max(stored, size) <= np.iinfo(np.int32).max else np.int64
+    index = np.int32 if max(stored, size) <= MAX_INT32 else np.int64
     data, indices, indptr = np.empty(stored, dtype), np.empty(stored, index), np.zeros(rows + 1, index)
     row = at = 0
     for counts, columns, begin in parts:
@@ -295,7 +300,7 @@ def stack(parts: Iterable[DocumentRange], size: int, dtype: npt.DTypeLike, store
         row, at = row + len(begin) - 1, at + len(counts)
     for entries in (data, indices):  # returns unused memory
         entries.resize(at, refcheck=False)
-    out = sp.csr_array((data, indices, indptr), shape=(rows, size))
+    out = sp.csr_matrix((data, indices, indptr), shape=(rows, size))
     out.has_sorted_indices = out.has_canonical_format = True
     return out
 
