@@ -999,13 +999,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @property
     def classes_(self) -> Array:
-        check_is_fitted(self)
+        self._check_is_fitted()
         return np.asarray(self.model_.classes)
 
     @property
     def class_count_(self) -> Floats:
         """The total weight of the rows of each class."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return attributes.as_learned(self, self.model_.weight)
 
     @property
@@ -1236,8 +1236,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     # ------------------------------------------------------------------ checks
 
+    def _check_is_fitted(self) -> None:
+        """scikit-learn's check, which takes longer than to score a row, only where it fails."""
+        if "model_" not in self.__dict__:
+            check_is_fitted(self)
+
     def _check_classes(self) -> None:
-        check_is_fitted(self)
         if len(self.classes_) == 0:
             raise DecibanError("the model has no classes: nothing was learned yet, or everything was forgotten")
 

@@ -19,7 +19,6 @@ from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.text.common import RidgeGaussians
 from deciban.text.documents import Texts
-from deciban.text.hashed import HashedLexicon, hashes
 from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows, item_name
 from deciban.text.kept import smallest
 from deciban.text.sums import damped, narrowed, some_rows, stacked, sums_of
@@ -93,16 +92,6 @@ def at_fit(model: Graded, texts: Texts, y: Codes, weight: Floats | None) -> Impo
     return None if found is None else found.only([item.name for item in found.items if item.rows >= found.least_rows])
 
 
-def still_known(model: Graded, found: Importance) -> Importance:
-    """Without words that the model has forgotten."""
-    by_name = {item.name: model.rule.tokens(item.name, lower=False) for item in found.items}
-    tokens = sorted({token for parts in by_name.values() for token in parts})
-    known = {token for token, at in zip(tokens, model.sums.lexicon.find(tokens).tolist(), strict=True) if at >= 0}
-    return found.only(
-        [name for name, parts in by_name.items() if name in (CORRECTION, ABSENT) or known.issuperset(parts)]
-    )
-
-
 def without(model: Graded, rows: dict[str, Rows], y: Codes, weight: Floats | None) -> Graded:
     """The model without learned documents; its items and choices stay."""
     some = sums_of(model.sums.lexicon, rows, y, model.classes, weight, model.sums.common)
@@ -134,8 +123,8 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     from deciban.text.views import evidence, hats
 
     which, (indptr, place) = narrowed(rows, model.sums.cells[block].size)
-    table = model.table(block, which, 1)
-    some = np.flatnonzero(np.diff(table.cells.ptr) > 0)
+    cells = model.cells(block).take(which)
+    some = np.flatnonzero(cells.known)
     of_known = np.full(len(which) + 1, -1)  # an unknown item is −1, the last
     of_known[some] = np.arange(len(some))
     document = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
@@ -143,7 +132,7 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     document, known = document[known >= 0], known[known >= 0]
     if not len(known):
         return ItemEntries(document, known, np.zeros((0, len(model.classes))))
-    log_odds, kappa = evidence(table, some)
+    log_odds, kappa = evidence(cells.take(some), model.strengths()[block], model.shares())
     weights, n = model.effective_choice.weights(block), len(indptr) - 1
     mine = kappa[known]
     total, square = (np.stack([np.bincount(document, c, minlength=n) for c in x.T], axis=1) for x in (mine, mine**2))
@@ -197,11 +186,7 @@ class Spelled(NamedTuple):
         numbers = {block: some_rows(stacked([rows[block] for _, rows in pieces]), by_place) for block in blocks}
         parts = [lexicon.read(documents, 0, len(documents), blocks) for documents in texts.batches()]
         rows = {block: stacked([part[block] for part in parts]) for block in blocks}
-        if isinstance(known, HashedLexicon):
-            place = {block: known.sets[block].place(hashes(lexicon, block)) for block in blocks}
-        else:
-            assert isinstance(known, Lexicon)
-            place = known.places(lexicon)
+        place = known.placed(lexicon, blocks)
         names, first = lexicon.words.strings(), {"words": 0}
         for block in ("headers", "characters"):
             first[block] = len(names)
@@ -251,6 +236,7 @@ class Spelled(NamedTuple):
             yield from self._of_characters(entries, words)
 
     def _of_characters(self, entries: ItemEntries, words: Rows) -> Iterator[ItemEntries]:
+        self.lexicon.spell()
         runs, begin = self.lexicon.spelled
         sizes = np.diff(begin)[words[1]]
         document = np.repeat(np.repeat(np.arange(len(words[0]) - 1), np.diff(words[0])), sizes)

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.results.evidence import ABSENT, CORRECTION, Evidence
 from deciban.show import plain
-from deciban.text.evidence import TextEvidence, with_text
+from deciban.text.common import amounts
+from deciban.text.evidence import BlockEvidence, TextEvidence, with_items, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.items import BLOCKS, Rows
+from deciban.text.items import Lexicon, Rows
 from deciban.text.raw import Documents
-from deciban.text.shares import ItemEvidence, TokensOfText
-from deciban.text.sums import DAMPING, damped, narrowed
-from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
-from deciban.text.tokens import MIXED_SCRIPTS
+from deciban.text.shares import ReadText, TokensOfText
+from deciban.text.store import ItemSums
+from deciban.text.sums import DAMPING, damped
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Shares
+from deciban.text.tokens import MIXED_SCRIPTS, TokenRule
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 
-def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
-    """λ of these items for every class, and κ: (items, strengths, k) and (items, strengths)."""
-    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None], table.shares
-    counts = np.zeros((len(items), len(share)))
-    first, sizes = table.cells.ptr[items], table.cells.ptr[items + 1] - table.cells.ptr[items]
-    row = np.repeat(np.arange(len(items)), sizes)
-    cell = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(row))
-    counts[row, table.cells.cls[cell]] = table.cells.val[cell]
+def evidence(cells: ItemSums, strength: Floats, shares: Shares) -> tuple[Floats, Floats]:
+    """λ of the items with these sums for every class, and κ: (items, strengths, k) and (items, strengths)."""
+    m, (share, _, entropy, factor) = strength[:, None], shares
+    counts = np.zeros((cells.size, len(share)))
+    counts[np.repeat(np.arange(cells.size), np.diff(cells.ptr)), cells.cls] = cells.val
     there, pseudo = share > 0, m * (factor * share)
     seen = counts[:, None] + pseudo
     by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
@@ -51,44 +51,6 @@ def hats(kappa: Floats) -> Floats:
     return out
 
 
-def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
-    """The known items of one document, and the log-odds that each adds: the terms of the model's score."""
-    which = narrowed(rows, model.sums.cells[block].size)[0]
-    table = model.table(block, which, 1)
-    items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
-    if not len(items):
-        return which[items], np.zeros(0)
-    log_odds, kappa = evidence(table, items)
-    weights = model.effective_choice.weights(block)
-    graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
-    alike = weights[:, -2] * float(damped(rows)[0])
-    weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
-    belief = graded + alike + weighed
-    return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
-
-
-def common_item_log_odds(
-    model: Graded, rows: dict[str, Rows], target: int, against: int
-) -> tuple[dict[tuple[str, int], float], float]:
-    """The log-odds of the jointly modelled items of one document, by block and number, and of the absence of the
-    others. A document that has none of them has none."""
-    sums, gaussians, absent = model.sums, model.gaussians(), 0.0
-    by_item: dict[tuple[str, int], float] = {}
-    if sums.common is None or gaussians is None or not model.effective_choice.ridge_weights.any():
-        return by_item, absent
-    vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
-    if not len(vectors.at):
-        return by_item, absent
-    owner = [BLOCKS[b] for b in sums.common.block.tolist()]
-    for weight, gaussian in zip(model.effective_choice.ridge_weights.tolist(), gaussians.parts, strict=True):
-        slope, constant = gaussian.weights()
-        absent += weight * float(constant[target] - constant[against])
-        for at, x in zip(vectors.at.tolist(), vectors.x.tolist(), strict=True):
-            key = owner[at], int(places[owner[at]][sums.common.number[at]])
-            by_item[key] = by_item.get(key, 0.0) + weight * x * float(slope[at, target] - slope[at, against])
-    return by_item, absent
-
-
 def explain(
     model: Graded,
     text: str,
@@ -99,27 +61,57 @@ def explain(
     lower: bool,
     by: str,
 ) -> TextEvidence:
-    """One document's evidence for a class over another, by word or by item; without classes, for the most probable
-    over the second."""
+    """One document's evidence for a class over another, by word or by item; without classes, for the most
+    probable over the second. Its rows are numbered by the model's store."""
     target, against = compared_classes(log_joint, model.classes, target, against)
     offsets, prior = model.effective_choice.pool.offsets, model.log_prior
     others = [(CORRECTION, "", float((offsets[target] - offsets[against]) * DECIBANS))]
-    common, absent = common_item_log_odds(model, rows, target, against)
-    if absent:
-        others.append((ABSENT, "", absent * DECIBANS))
-    document, items = Documents([text], lower), []
-    for block in model.sums.blocks:
-        which, log_odds = item_log_odds(model, block, rows[block], target, against)
-        log_odds = log_odds + [common.get((block, item), 0.0) for item in which.tolist()]
-        spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), document)
-        decibans = (log_odds * DECIBANS).tolist()
-        items += [ItemEvidence(block, several, db) for several, db in zip(spellings, decibans, strict=True)]
+    blocks, store, joint = model.sums.blocks, model.sums.store, model.joint_slopes()
+    read = ReadText.of(text, lower, model.rule, blocks)
+    lexicon, present = spelled(text, lower, model.rule, blocks) if read is None else (read.lexicon, read.present())
+    numbers, found, some_common = store.placed(lexicon), [], False
+    for block, scale, column, slopes in model.answers().blocks:
+        items = rows[block][1]
+        cells = model.cells_as_numbered(block, items)
+        log_odds = scale.terms(cells.ptr, cells.cls, cells.val, float(damped(rows[block])[0]), target, against)
+        if slopes is not None:
+            inside = np.flatnonzero((items >= 0) & (items < len(column)))
+            at = column[items[inside]]
+            inside, at = inside[at >= 0], at[at >= 0]
+            log_odds[inside] += (slopes[at, target] - slopes[at, against]) * float(amounts(rows[block])[0])
+            some_common = some_common or len(at) > 0
+        known = cells.known
+        items, log_odds = items[known], log_odds[known]
+        found.append(BlockEvidence(block, entries(items, numbers[block], present[block]), log_odds * DECIBANS))
+    if joint is not None and some_common and joint[1][target] != joint[1][against]:
+        others.append((ABSENT, "", float((joint[1][target] - joint[1][against]) * DECIBANS)))
     same = prior[target] == prior[against]  # both may be ruled out
     odds = 0.0 if same else float((prior[target] - prior[against]) * DECIBANS)
     probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
     labels = model.classes
-    evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
-    return with_text(evidence, text, TokensOfText.of(text, lower, model.rule), items, others, by)
+    whole = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
+    if read is not None:
+        return with_items(whole, read, text, found, others, by)
+    listed = [item for mine in found for item in mine.items(lexicon)]
+    return with_text(whole, text, TokensOfText.of(text, lower, model.rule), listed, others, by)
+
+
+def entries(items: Codes, numbers: Codes, present: Array) -> Array:
+    """Where the items with these numbers are among `items`, −1 if they are not, or are not among those `present`."""
+    order = np.argsort(items)
+    ascending = np.append(items[order], -2)
+    place = np.searchsorted(ascending[:-1], numbers)
+    out = np.full(len(numbers), -1, dtype=np.intp)
+    there = present[(ascending[place] == numbers)[present]]
+    out[there] = order[place[there]]
+    return out
+
+
+def spelled(text: str, lower: bool, rule: TokenRule, blocks: Sequence[str]) -> tuple[Lexicon, dict[str, Array]]:
+    """The items of a text with their strings, and by block the numbers of those that are in it."""
+    lexicon = Lexicon(rule=rule)
+    rows = lexicon.read(Documents([text], lower), 0, 1, blocks)
+    return lexicon, {block: indices for block, (_, indices) in rows.items()}
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:
