@@ -55,6 +55,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/trees.py
 	@$(BIN)/python benchmarks/tables.py
 	@$(BIN)/python benchmarks/text_speed.py
+	@$(BIN)/python benchmarks/text_answers.py
 	@$(BIN)/python benchmarks/text_accuracy.py
 	@$(BIN)/python benchmarks/unequal_texts.py
 	@$(BIN)/python benchmarks/spam.py

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         InterruptedWarning,
         SchemaError,
         SingularWarning,
+        VocabularyWarning,
         WriteError,
         ZeroEvidenceWarning,
     )
@@ -80,6 +81,7 @@ _MODULES = {
     "QuadraticDiscriminantAnalysis": "estimators.gaussians.quadratic",
     "SchemaError": "errors",
     "SingularWarning": "errors",
+    "VocabularyWarning": "errors",
     "SpamFilter": "estimators.spam",
     "Summary": "results.summary",
     "Tally": "results.tally",
@@ -130,6 +132,7 @@ __all__ = [
     "TextClassifier",
     "TextEvidence",
     "TreeAugmentedNB",
+    "VocabularyWarning",
     "WriteError",
     "ZeroEvidenceWarning",
     "compare",

@@ -252,6 +252,10 @@ class InterruptedWarning(UserWarning):
     """EM was interrupted; the model is the best so far."""
 
 
+class VocabularyWarning(UserWarning):
+    """A model of texts had too many items, and dropped those that were used least."""
+
+
 class SingularWarning(UserWarning):
     """A covariance was singular, and was repaired."""
 

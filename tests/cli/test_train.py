@@ -185,6 +185,20 @@ def test_the_model_that_was_asked_for(model, shop, inside):
     assert set(drawn) == set(read_people(data).columns if model != "text" else ["label", "message"])
 
 
+def test_a_text_model_keeps_as_many_words_as_it_may(shop, inside):
+    trained = succeeded(inside("train", shop.messages, "-t", "label", "--max-features", 20, "-o", "m.deciban"))
+    assert "max_features" in trained.err
+    model = api.load(inside.folder / "m.deciban")
+    assert (model.max_features, len(model.vocabulary_) <= 25) == (20, True)
+    shown = succeeded(inside("show", "m.deciban")).out
+    assert f"{model.n_dropped_:,} items" in shown
+    assert json.loads(succeeded(inside("show", "m.deciban", "--json")).out)["dropped"] == model.n_dropped_ > 0
+    for wrong in (("--model", "classifier"), ("--like", "m.deciban"), ("--max-features", 0)):
+        refused = inside("train", shop.messages, "-t", "label", "--max-features", 20, *wrong, "-o", "n.deciban")
+        assert refused.code
+        assert "--max-features" in refused.err
+
+
 def test_a_column_of_texts_that_is_named_is_what_is_looked_at(inside):
     rows = [f"{i},{text},{label}" for label, texts in (("h", HAM), ("s", SPAM)) for i, text in enumerate(texts)]
     (inside.folder / "t.csv").write_text("\n".join(["n,words,y", *(row.replace(", ", " ") for row in rows)]))

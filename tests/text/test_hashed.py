@@ -59,7 +59,7 @@ def test_words_are_in_the_columns_of_scikit_learn():
 
 def test_pairs_are_hashed_as_the_hashes_of_their_words():
     lexicon = Lexicon()
-    lexicon.streams(Documents(["Subject: naïve\n\n日本 cash cash"]), 0, 1, BLOCKS)
+    lexicon.read(Documents(["Subject: naïve\n\n日本 cash cash"]), 0, 1, BLOCKS)
     words = lexicon.words.strings()
     for block in PAIRED:
         first, second = getattr(lexicon, block).arrays()

@@ -58,3 +58,49 @@ def evidence(
     first: int,
     last: int,
 ) -> None: ...
+
+class ItemScale:
+    def __init__(
+        self,
+        pseudo: Floats,
+        group: Codes,
+        factor: Floats,
+        strength: Floats,
+        knots: Floats,
+        weights: Floats,
+        entropy: float,
+        least: float,
+        most: float,
+    ) -> None: ...
+    @property
+    def says_nothing(self) -> bool: ...
+    def records(self, ptr: Array) -> tuple[Array, Floats]: ...
+    def fill(self, ptr: Array, cls: Codes, val: Floats, start: Array, room: Floats, first: int, last: int) -> None: ...
+    def terms(self, ptr: Array, cls: Codes, val: Floats, damp: float, target: int, against: int) -> Floats: ...
+    def answer(
+        self,
+        indptr: Array,
+        indices: Codes,
+        damp: Floats,
+        x: Floats,
+        column: Codes,
+        slopes: Floats | None,
+        out: Floats,
+        there: Array,
+        ptr: Array,
+        cls: Codes,
+        val: Floats,
+    ) -> None: ...
+    def answer_by_records(
+        self,
+        indptr: Array,
+        indices: Codes,
+        damp: Floats,
+        x: Floats,
+        column: Codes,
+        slopes: Floats | None,
+        out: Floats,
+        there: Array,
+        start: Array,
+        room: Floats,
+    ) -> None: ...

@@ -5,7 +5,9 @@ The sums N are compressed by item: `ptr` (v+1) is where an item's classes start,
 and `val` how much of the item each has. Most items occur in a few classes only.
 """
 
-from libc.stdint cimport int32_t, int64_t
+import numpy as np
+
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 
 cdef extern from "evidence_loops.h":
@@ -35,6 +37,41 @@ cdef extern from "evidence_loops.h":
     void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t *indices, const double *damp,
                        const int32_t *own, const double *taken, double *out, int64_t out_row, double *absent, int64_t first,
                        int64_t last) noexcept nogil
+
+cdef extern from "answer_loops.h":
+    enum:
+        LANES
+        STRENGTHS
+        SUMS
+        FEW_CLASSES
+    ctypedef struct Scale:
+        int64_t classes, hats, groups
+        const double *pseudo
+        const double *factor
+        const double *knots
+        const int32_t *group
+        double entropy, least, most
+        int lanes
+    ctypedef struct Asked:
+        const int64_t *indptr
+        const int32_t *indices
+        const double *damp
+        const double *x
+        const int32_t *column
+        int64_t columns
+        const double *slopes
+        double *out
+        uint8_t *there
+    void scale_fill(Scale*, const double*, const double*) noexcept nogil
+    int64_t record_size(const Scale*, int64_t) noexcept nogil
+    void answer_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, double*, int64_t,
+                         int64_t) noexcept nogil
+    void answer_terms(const Scale*, const int64_t*, const int32_t*, const double*, int64_t, double, int64_t, int64_t,
+                      double*, double*) noexcept nogil
+    void fill_records(const Scale*, const int64_t*, const int32_t*, const double*, const int64_t*, double*, int64_t,
+                      int64_t) noexcept nogil
+    void answer_by_records(const Scale*, const Asked*, int64_t, const int64_t*, const double*, double*, int64_t,
+                           int64_t) noexcept nogil
 
 
 def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
@@ -198,3 +235,144 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
         evidence_rows(&t, &indptr[0], &indices[0], &damp[0], &own[0], &taken[0], &out[0, 0, 0],
                       out.strides[0] // sizeof(double), absent, first, last)
     free(absent)
+
+
+cdef class ItemScale:
+    """What all items of a block have in common when rows are scored: pseudo-counts, their strengths, and weights."""
+    cdef Scale scale
+    cdef tuple held
+
+    def __init__(self, const double[::1] pseudo, const int32_t[::1] group, const double[::1] factor,
+                 const double[::1] strength, const double[::1] knots, const double[:, ::1] weights, double entropy,
+                 double least, double most):
+        """`pseudo` is (k,) s π, by class; `group` is which of the factors s a class has; `weights` are those of the
+        vectors, (strengths, knots + 2)."""
+        cdef Py_ssize_t i, k = pseudo.shape[0]
+        if not 1 <= factor.shape[0] <= GROUPS:
+            raise ValueError(f"there are {factor.shape[0]} factors, not 1 to {GROUPS}")
+        if strength.shape[0] < STRENGTHS or weights.shape[0] != STRENGTHS or weights.shape[1] != knots.shape[0] + 2:
+            raise ValueError("weights and strengths do not fit")
+        if group.shape[0] != k or k < 1 or not 2 <= knots.shape[0] <= 14:
+            raise ValueError("every class needs a factor, and there must be 2 to 14 knots")
+        for i in range(k):
+            if not 0 <= group[i] < factor.shape[0]:
+                raise ValueError("a class has a factor that is not there")
+        self.held = (pseudo, group, factor, knots)
+        self.scale.classes, self.scale.hats, self.scale.groups = k, knots.shape[0], factor.shape[0]
+        self.scale.pseudo, self.scale.factor, self.scale.knots = &pseudo[0], &factor[0], &knots[0]
+        self.scale.group = &group[0]
+        self.scale.entropy, self.scale.least, self.scale.most = entropy, least, most
+        scale_fill(&self.scale, &strength[0], &weights[0, 0])
+
+    @property
+    def says_nothing(self):
+        """Whether no vector has any weight."""
+        return self.scale.lanes == 0
+
+    def records(self, const int64_t[::1] ptr):
+        """Where the record of each item with cells at ptr[item]..ptr[item + 1] begins, −1 if it has none, and room for
+        all of them."""
+        cdef Py_ssize_t n = ptr.shape[0] - 1, w
+        cdef int64_t[::1] start = np.empty(n, dtype=np.int64)
+        cdef int64_t at = 0
+        with nogil:
+            for w in range(n):
+                start[w] = at if ptr[w + 1] > ptr[w] else -1
+                at += record_size(&self.scale, ptr[w + 1] - ptr[w]) if ptr[w + 1] > ptr[w] else 0
+        return np.asarray(start), np.empty(at + LANES)  # lanes that are not in use are read too
+
+    def fill(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const int64_t[::1] start,
+             double[::1] room, Py_ssize_t first, Py_ssize_t last):
+        """The records of items first..last, in the room that `records` made."""
+        if ptr.shape[0] - 1 != start.shape[0] or not 0 <= first <= last <= start.shape[0] or val.shape[0] != cls.shape[0]:
+            raise ValueError("the records do not fit the sums")
+        if first >= last or not cls.shape[0]:
+            return
+        with nogil:
+            fill_records(&self.scale, &ptr[0], &cls[0], &val[0], &start[0], &room[0], first, last)
+
+    cdef double* begin(self, Asked* rows, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
+                       const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes, double[:, ::1] out,
+                       uint8_t[::1] there) except NULL:
+        """Fills in what is asked; memory for the sums of one row, and the lifts of an item."""
+        cdef Py_ssize_t n = indptr.shape[0] - 1, k = self.scale.classes, i
+        cdef bint wrong
+        cdef double* scratch
+        wrong = damp.shape[0] != n or out.shape[0] != n or out.shape[1] != k or indptr[0] < 0 or indptr[n] > indices.shape[0]
+        for i in range(n):
+            wrong |= indptr[i] > indptr[i + 1]
+        if slopes is not None:
+            wrong |= slopes.shape[1] != k or x.shape[0] != n or there.shape[0] != n
+        if wrong:
+            raise ValueError("rows do not fit their scores")
+        rows.indptr, rows.indices, rows.damp = &indptr[0], &indices[0] if indices.shape[0] else NULL, &damp[0]
+        rows.out, rows.slopes, rows.columns = &out[0, 0], NULL, 0
+        if slopes is not None and column.shape[0] and slopes.shape[0]:
+            rows.x, rows.column, rows.columns = &x[0], &column[0], column.shape[0]
+            rows.slopes, rows.there = &slopes[0, 0], &there[0]
+        scratch = <double*> malloc((SUMS * (k + GROUPS) + k + record_size(&self.scale, k) + LANES) * sizeof(double))
+        if scratch == NULL:
+            raise MemoryError()
+        return scratch
+
+    cdef int check_sums(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,
+                        Py_ssize_t entries) except -1:
+        cdef bint wrong = ptr.shape[0] != entries + 1 or ptr[0] != 0 or ptr[ptr.shape[0] - 1] != cls.shape[0]
+        cdef Py_ssize_t e
+        for e in range(entries if not wrong else 0):
+            wrong |= ptr[e] > ptr[e + 1]
+        for e in range(cls.shape[0] if not wrong else 0):
+            wrong |= cls[e] < 0 or cls[e] >= self.scale.classes
+        if wrong or val.shape[0] != cls.shape[0]:
+            raise ValueError("the sums do not fit the rows")
+        return 0
+
+    def terms(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, double damp, Py_ssize_t target,
+              Py_ssize_t against):
+        """What each entry of one row adds to the score of class `target` over that of `against`, given its sums."""
+        cdef Py_ssize_t n = ptr.shape[0] - 1, k = self.scale.classes
+        cdef double[::1] out = np.empty(n), record
+        self.check_sums(ptr, cls, val, n)
+        if not (0 <= target < k and 0 <= against < k):
+            raise ValueError(f"there are {k} classes: {target} and {against} are not both among them")
+        record = np.empty(record_size(&self.scale, k) + LANES)
+        if n:
+            with nogil:
+                answer_terms(&self.scale, &ptr[0], &cls[0] if cls.shape[0] else NULL, &val[0] if val.shape[0] else NULL,
+                             n, damp, target, against, &record[0], &out[0])
+        return np.asarray(out)
+
+    def answer(self, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp, const double[::1] x,
+               const int32_t[::1] column, const double[:, ::1] slopes, double[:, ::1] out, uint8_t[::1] there,
+               const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val):
+        """Adds the scores of rows to out (n, k), where the sums of entry e are at ptr[e]..ptr[e + 1].
+
+        With `slopes` (d, k) also those of the items that are modelled jointly, x times the slopes of their columns;
+        there[i] = 1 if row i has any. Numbers below 0, and those that `column` does not reach, have none.
+        """
+        cdef Asked rows
+        cdef double* scratch
+        cdef Py_ssize_t n = indptr.shape[0] - 1
+        self.check_sums(ptr, cls, val, indices.shape[0])
+        if n < 1:
+            return
+        scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        with nogil:
+            answer_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
+                            &val[0] if val.shape[0] else NULL, scratch, 0, n)
+        free(scratch)
+
+    def answer_by_records(self, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
+                          const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes,
+                          double[:, ::1] out, uint8_t[::1] there, const int64_t[::1] start, const double[::1] room):
+        """The same by the records of items; those that have none add nothing."""
+        cdef Asked rows
+        cdef double* scratch
+        cdef Py_ssize_t n = indptr.shape[0] - 1
+        if n < 1:
+            return
+        scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        with nogil:
+            answer_by_records(&self.scale, &rows, start.shape[0], &start[0] if start.shape[0] else NULL,
+                              &room[0] if room.shape[0] else NULL, scratch, 0, n)
+        free(scratch)

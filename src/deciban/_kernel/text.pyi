@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,8 @@ from typing_extensions import Buffer
 from deciban._typing import Codes
 
 Places: TypeAlias = npt.NDArray[np.int64]
+
+def give_back_memory() -> None: ...
 
 class Documents:
     def __init__(self, texts: Sequence[str | bytes], lower: bool = True) -> None: ...
@@ -91,3 +93,33 @@ def spread(ids: Codes, indptr: Places, table_ids: Codes, table_indptr: Places) -
 def drop(ids: Codes, indptr: Places, unwanted: npt.NDArray[np.bool_]) -> tuple[Codes, Places]: ...
 def count(ids: Codes, indptr: Places, size: int) -> tuple[Places, Codes, Places]: ...
 def join(left: Vocabulary, pairs: PairVocabulary, right: Vocabulary, between: str = " ") -> Vocabulary: ...
+
+class Sets:
+    def __init__(
+        self,
+        words: Vocabulary,
+        pairs: PairVocabulary,
+        headers: PairVocabulary,
+        gaps: PairVocabulary,
+        characters: Vocabulary,
+        repeats: PairVocabulary,
+    ) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *error: object) -> None: ...
+
+class RowReader:
+    def __init__(
+        self,
+        blocks: Sequence[str],
+        rule: str,
+        longest: int,
+        shifts: Sequence[int],
+        levels: Sequence[int],
+        runs: tuple[int, int],
+        syllables: tuple[int, int],
+        unspaced: tuple[int, int],
+    ) -> None: ...
+    def ask(
+        self, documents: Documents, start: int, stop: int, known: Sets, more: Sets | None = None
+    ) -> dict[str, tuple[Places, Codes]]: ...
+    def learn(self, documents: Documents, start: int, stop: int, sets: Sets) -> dict[str, tuple[Places, Codes]]: ...

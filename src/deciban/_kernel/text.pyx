@@ -7,6 +7,7 @@ in one thread; callers run them in threads. Several threads may read a set at on
 use it.
 """
 import os
+from time import sleep
 
 import numpy as np
 
@@ -17,6 +18,15 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 cdef extern from *:
+    """
+    #if defined(__GLIBC__)
+    #include <malloc.h>
+    static void give_back(void) { malloc_trim(0); }
+    #else
+    static void give_back(void) {}
+    #endif
+    """
+    void give_back() noexcept nogil
     object PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
 
 cdef extern from "text_sets.h":
@@ -114,9 +124,17 @@ cdef extern from "text_loops.h":
     bint lowers_in_context(const Text*) noexcept nogil
     int page_read(Page*, const Text*, Reading) noexcept nogil
     void page_free(Page*) noexcept nogil
+    ctypedef struct Layers:
+        const WordSet* fixed[2]
+        WordSet* words
+        bint grow
+    Layers layers_of(WordSet*, bint) noexcept nogil
+    int64_t fixed_size(const Layers*) noexcept nogil
     int tokenize_texts(const Text*, const Text*, int64_t, bint, WordSet*, bint, Rule, bint, bint, Stream*,
                        int64_t*) noexcept nogil
-    int runs_of_texts(const Text*, int64_t, bint, bint, WordSet*, bint, int64_t, int64_t, Stream*,
+    int tokenize_layered(const Text*, const Text*, int64_t, bint, const Layers*, Rule, bint, bint, Stream*,
+                         int64_t*) noexcept nogil
+    int runs_of_texts(const Text*, int64_t, bint, bint, const Layers*, int64_t, int64_t, Stream*,
                       int64_t*) noexcept nogil
     int runs_of_words(const WordSet*, int64_t, WordSet*, bint, Lengths, bint, Stream*, int64_t*) noexcept nogil
     int pair_streams(const int32_t*, const int64_t*, const int32_t*, const int64_t*, int64_t, int64_t, PairSet*, bint,
@@ -127,8 +145,41 @@ cdef extern from "text_loops.h":
     int count_stream(const int32_t*, const int64_t*, int64_t, int64_t, Counted*, int64_t*) noexcept nogil
     int join_pairs(WordSet*, const WordSet*, const PairSet*, const WordSet*, const uint8_t*, int64_t) noexcept nogil
 
+cdef extern from "text_rows.h":
+    ctypedef struct Seen:
+        void* slots
+    ctypedef struct Row:
+        int32_t* ids
+        int64_t* indptr
+        int64_t size
+    ctypedef struct Keys:
+        uint64_t* keys
+        int64_t size
+    ctypedef struct PairLayers:
+        PairSet* fixed
+        PairSet* pairs
+        bint grow
+        int64_t fixed_words, known_words
+        bint of_words
+    void row_end(Row*, int64_t) noexcept nogil
+    int distinct_words(const int32_t*, const int64_t*, int64_t, Seen*, Row*, uint32_t*) noexcept nogil
+    int keys_of_pairs(const int32_t*, const int64_t*, int64_t, const int64_t*, int, int32_t, Seen*, Keys*,
+                      int64_t*) noexcept nogil
+    int keys_of_fields(const int32_t*, const int32_t*, const int64_t*, int64_t, Seen*, Keys*, int64_t*) noexcept nogil
+    int keys_of_repeats(const Row*, const uint32_t*, int64_t, const int32_t*, int, Keys*, int64_t*) noexcept nogil
+    int find_keys(const Keys*, const PairLayers*, Row*) noexcept nogil
+    int runs_of_rows(const Row*, int64_t, const Layers*, const int32_t*, const int64_t*, const Layers*, Lengths, bint,
+                     Seen*, Row*) noexcept nogil
+
 cdef enum:
     MOST = 0x7FFFFFFF  # most items of a set, largest length in characters
+
+
+def give_back_memory():
+    """Gives memory that was freed back to the system, where it can be asked for it: after large sets were replaced."""
+    with nogil:
+        give_back()
+
 
 cdef dict RULES = {"words": RULE_WORDS, "punctuation": RULE_PUNCTUATION, "spaces": RULE_SPACES,
                    "scripts": RULE_SCRIPTS, "script words": RULE_SCRIPT_WORDS}
@@ -472,7 +523,7 @@ cdef str described(object value):
 
 cdef class Shared:
     """A lock: several threads may read at once, or one may write."""
-    cdef int readers
+    cdef int readers, waiting
     cdef bint changing
 
     cdef int enter(self, bint change) except -1:
@@ -980,6 +1031,7 @@ def stretches(Documents documents not None, Py_ssize_t start, Py_ssize_t stop, V
 cdef runs(Documents documents, Py_ssize_t start, Py_ssize_t stop, bint unspaced, Vocabulary grams, bint grow, int64_t low,
           int64_t high):
     cdef Stream stream
+    cdef Layers layers
     cdef int64_t[::1] indptr
     cdef int failed
     check_range(start, stop, documents.count)
@@ -989,8 +1041,9 @@ cdef runs(Documents documents, Py_ssize_t start, Py_ssize_t stop, bint unspaced,
     grams.enter(grow)
     try:
         with nogil:
-            failed = runs_of_texts(documents.texts + start, stop - start, documents.lower, unspaced, &grams.set, grow,
-                                   low, high, &stream, &indptr[0])
+            layers = layers_of(&grams.set, grow)
+            failed = runs_of_texts(documents.texts + start, stop - start, documents.lower, unspaced, &layers, low, high,
+                                   &stream, &indptr[0])
         check(failed)
         return stream_array(&stream), np.asarray(indptr)
     finally:
@@ -1121,3 +1174,260 @@ def join(Vocabulary left not None, PairVocabulary pairs not None, Vocabulary rig
         right.leave(False)
         left.leave(False)
     return out
+
+
+# ---------------------------------------------------------------------- rows of items
+
+NAMES = ("words", "pairs", "headers", "gaps", "characters", "repeats")  # of the blocks of items
+
+cdef enum:
+    WORDS
+    PAIRS
+    HEADERS
+    GAPS
+    CHARACTERS
+    REPEATS
+
+
+cdef struct RowsRead:
+    Layers words, grams
+    PairSet* fixed[6]
+    PairSet* more[6]
+    bint grow
+    WordSet strange_words, strange_grams
+    Stream tokens, stretches
+    int64_t* tokens_indptr
+    int64_t* stretches_indptr
+    uint32_t* times
+    Seen seen
+    Keys keys
+    Row rows[6]
+
+
+cdef void reading_free(RowsRead* reading) noexcept:
+    cdef int i
+    words_free(&reading.strange_words)
+    words_free(&reading.strange_grams)
+    free(reading.tokens.ids)
+    free(reading.tokens.fields)
+    free(reading.stretches.ids)
+    free(reading.times)
+    free(reading.seen.slots)
+    free(reading.keys.keys)
+    for i in range(6):
+        free(reading.rows[i].ids)
+
+
+cdef class Sets:
+    """The sets of a lexicon, one for each block, of which `RowReader` reads and adds items."""
+    cdef Vocabulary words, characters
+    cdef PairVocabulary pairs, headers, gaps, repeats
+
+    def __init__(self, Vocabulary words not None, PairVocabulary pairs not None, PairVocabulary headers not None,
+                 PairVocabulary gaps not None, Vocabulary characters not None, PairVocabulary repeats not None):
+        self.words, self.pairs, self.headers = words, pairs, headers
+        self.gaps, self.characters, self.repeats = gaps, characters, repeats
+
+    cdef list all(self):
+        return [self.words, self.pairs, self.headers, self.gaps, self.characters, self.repeats]
+
+    cdef bint in_use(self, bint by_readers):
+        """Whether anybody changes the sets, or reads them."""
+        cdef bint busy = False
+        for one in self.all():
+            busy = busy or (<Shared> one).changing or (by_readers and (<Shared> one).readers > 0)
+        return busy
+
+    cdef int enter(self) except -1:
+        """Lets nobody change the sets. Threads that wait to change them go first."""
+        while self.words.waiting or self.in_use(False):
+            sleep(PATIENCE)
+        for one in self.all():
+            (<Shared> one).enter(False)
+        return 0
+
+    cdef int leave(self) except -1:
+        for one in self.all():
+            (<Shared> one).leave(False)
+        return 0
+
+    def __enter__(self):
+        """Lets nobody else begin to read texts by these sets, and waits for those who do; then they can be changed."""
+        self.words.waiting += 1
+        try:
+            while self.in_use(True):
+                sleep(PATIENCE)
+        except BaseException:
+            self.words.waiting -= 1
+            raise
+        return self
+
+    def __exit__(self, *error):
+        self.words.waiting -= 1
+
+
+PATIENCE = 1e-4  # seconds between looks at whether sets are free
+
+
+cdef class RowReader:
+    """Reads texts as rows: by block, the distinct items of each text, in the order in which they first come.
+
+    `blocks` are the names of those that are read. `shifts` are the distances between the words of a gap, `levels` the
+    least numbers of occurrences of a repeat, and `runs`, `syllables` and `unspaced` the shortest and the longest runs of
+    characters: in words, in words of syllables, and of letters that stand alone. Without `scripts`, texts are cut at
+    spaces and punctuation, and only `runs` are read.
+    """
+    cdef Rule rule
+    cdef Lengths lengths
+    cdef bint scripts
+    cdef bint wanted[6]
+    cdef int64_t shifts[4]
+    cdef int32_t levels[4]
+    cdef int n_shifts, n_levels
+    cdef int64_t low, high
+    cdef tuple blocks
+
+    def __init__(self, blocks, str rule not None, int64_t longest, shifts, levels, tuple runs not None,
+                 tuple syllables not None, tuple unspaced not None):
+        cdef int i
+        self.rule, self.scripts = rule_of(rule, 1, longest), rule == "scripts"
+        self.n_shifts, self.n_levels = len(shifts), len(levels)
+        if self.n_shifts > 4 or self.n_levels > 4:
+            raise ValueError("there are four gaps and four repeats at most")
+        for i in range(self.n_shifts):
+            self.shifts[i] = shifts[i]
+        for i in range(self.n_levels):
+            self.levels[i] = levels[i]
+        self.lengths.low, self.lengths.high = runs
+        self.lengths.syllables_low, self.lengths.syllables_high = syllables if self.scripts else runs
+        self.low, self.high = unspaced
+        check_lengths(self.lengths.low, self.lengths.high)
+        check_lengths(self.lengths.syllables_low, self.lengths.syllables_high)
+        check_lengths(self.low, self.high)
+        if self.high > STRETCH:
+            raise ValueError(f"runs of up to {self.high} letters are asked for; there are {STRETCH} at most")
+        self.blocks = tuple(blocks)
+        for i in range(6):
+            self.wanted[i] = NAMES[i] in self.blocks
+        self.wanted[WORDS] = True
+
+    def ask(self, Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Sets known not None, Sets more=None):
+        """Rows of documents[start:stop], whose items are numbered by `known`, and beyond those by `more`; −1: unknown.
+
+        By block, (indptr, numbers).
+        """
+        known.enter()
+        try:
+            if more is None:
+                return self.rows(documents, start, stop, known, None, False)
+            more.enter()
+            try:
+                return self.rows(documents, start, stop, known, more, False)
+            finally:
+                more.leave()
+        finally:
+            known.leave()
+
+    def learn(self, Documents documents not None, Py_ssize_t start, Py_ssize_t stop, Sets sets not None):
+        """The same where new items are added to the sets, which nobody else uses."""
+        cdef list entered = []
+        try:
+            for one in sets.all():
+                (<Shared> one).enter(True)
+                entered.append(one)
+            return self.rows(documents, start, stop, sets, None, True)
+        finally:
+            for one in entered:
+                (<Shared> one).leave(True)
+
+    cdef object rows(self, Documents documents, Py_ssize_t start, Py_ssize_t stop, Sets known, Sets more, bint grow):
+        cdef Py_ssize_t n = stop - start, i
+        cdef RowsRead reading
+        cdef int64_t[:, ::1] ends
+        cdef int failed
+        cdef dict out = {}
+        check_range(start, stop, documents.count)
+        memset(&reading, 0, sizeof(RowsRead))
+        ends = np.zeros((8, n + 1), dtype=np.int64)
+        reading.grow = grow
+        if grow:
+            reading.words.words, reading.grams.words = &known.words.set, &known.characters.set
+            reading.more = [NULL, &known.pairs.set, &known.headers.set, &known.gaps.set, NULL, &known.repeats.set]
+        else:
+            reading.words.fixed[0], reading.grams.fixed[0] = &known.words.set, &known.characters.set
+            reading.fixed = [NULL, &known.pairs.set, &known.headers.set, &known.gaps.set, NULL, &known.repeats.set]
+            reading.words.words, reading.grams.words = &reading.strange_words, &reading.strange_grams
+        if more is not None:
+            reading.words.fixed[1], reading.grams.fixed[1] = &more.words.set, &more.characters.set
+            reading.more = [NULL, &more.pairs.set, &more.headers.set, &more.gaps.set, NULL, &more.repeats.set]
+        reading.words.grow = reading.grams.grow = True
+        for i in range(6):
+            reading.rows[i].indptr = &ends[i, 0]
+        reading.tokens_indptr, reading.stretches_indptr = &ends[6, 0], &ends[7, 0]
+        try:
+            with nogil:
+                failed = self.read(&reading, documents, start, n)
+            check(failed)
+            for block in self.blocks:
+                i = NAMES.index(block)
+                ids = reading.rows[i].ids
+                reading.rows[i].ids = NULL
+                out[block] = np.asarray(ends[i]), array_of(ids, reading.rows[i].size, INT32)
+            return out
+        finally:
+            reading_free(&reading)
+
+    cdef int read(self, RowsRead* reading, Documents documents, Py_ssize_t start, Py_ssize_t n) noexcept nogil:
+        cdef int failed, i
+        cdef int64_t known, grams
+        cdef int64_t one = 1
+        cdef PairLayers pairs
+        cdef const Text* texts = documents.texts + start
+        cdef Stream* tokens = &reading.tokens
+        failed = tokenize_layered(texts, documents.sources + start, n, documents.lower, &reading.words, self.rule,
+                                  self.wanted[HEADERS], False, tokens, reading.tokens_indptr)
+        if failed:
+            return failed
+        known = grams = MOST  # what is learned is known
+        if not reading.grow:
+            known, grams = fixed_size(&reading.words), fixed_size(&reading.grams)
+        if self.wanted[REPEATS]:
+            reading.times = <uint32_t*> malloc((tokens.size + 1) * sizeof(uint32_t))
+            if reading.times == NULL:
+                return NO_MEMORY
+        failed = distinct_words(tokens.ids, reading.tokens_indptr, n, &reading.seen, &reading.rows[WORDS], reading.times)
+        for i in range(6):
+            if failed:
+                return failed
+            if not self.wanted[i] or i == WORDS or i == CHARACTERS:
+                continue
+            reading.keys.size = 0
+            if i == PAIRS:
+                failed = keys_of_pairs(tokens.ids, reading.tokens_indptr, n, &one, 1, 0, &reading.seen, &reading.keys,
+                                       reading.rows[i].indptr)
+            elif i == HEADERS:
+                failed = keys_of_fields(tokens.fields, tokens.ids, reading.tokens_indptr, n, &reading.seen,
+                                        &reading.keys, reading.rows[i].indptr)
+            elif i == GAPS:
+                failed = keys_of_pairs(tokens.ids, reading.tokens_indptr, n, self.shifts, self.n_shifts, -1,
+                                       &reading.seen, &reading.keys, reading.rows[i].indptr)
+            else:
+                failed = keys_of_repeats(&reading.rows[WORDS], reading.times, n, self.levels, self.n_levels,
+                                         &reading.keys, reading.rows[i].indptr)
+            if failed:
+                return failed
+            pairs.fixed, pairs.pairs, pairs.grow = reading.fixed[i], reading.more[i], reading.grow
+            pairs.fixed_words = reading.words.fixed[0].size if reading.words.fixed[0] != NULL else 0
+            pairs.known_words, pairs.of_words = known, i != REPEATS
+            failed = find_keys(&reading.keys, &pairs, &reading.rows[i])
+        if not failed and self.wanted[CHARACTERS]:
+            if self.scripts:
+                failed = runs_of_texts(texts, n, documents.lower, True, &reading.grams, self.low, self.high,
+                                       &reading.stretches, reading.stretches_indptr)
+            if not failed:
+                failed = runs_of_rows(&reading.rows[WORDS], n, &reading.words, reading.stretches.ids,
+                                      reading.stretches_indptr, &reading.grams, self.lengths, self.scripts,
+                                      &reading.seen, &reading.rows[CHARACTERS])
+            row_end(&reading.rows[CHARACTERS], grams)
+        row_end(&reading.rows[WORDS], known)
+        return failed

@@ -369,32 +369,81 @@ typedef struct {
     int32_t field;
 } Asked;
 
+/* Where strings are looked up: in sets that stay as they are, one after the other, and then in one that may grow. They
+ * are numbered in this order, those of one set after those of the set before it. */
+enum { FIXED = 2 };
+
+typedef struct {
+    const WordSet *fixed[FIXED]; /* NULL: none */
+    WordSet *words;              /* NULL: none; then what the others do not know is UNKNOWN */
+    bool grow;
+} Layers;
+
+static inline Layers layers_of(WordSet *words, bool grow) { return (Layers){{NULL, NULL}, words, grow}; }
+
+static inline int64_t fixed_size(const Layers *layers) {
+    return (layers->fixed[0] ? layers->fixed[0]->size : 0) + (layers->fixed[1] ? layers->fixed[1]->size : 0);
+}
+
+/* The number of a string that the first set does not have; `text` may be read up to PADDING bytes past its end. */
+static NEVER_INLINE int32_t number_beyond(const Layers *layers, const uint8_t *text, int64_t size, Key key) {
+    int64_t before = layers->fixed[0]->size;
+    if (layers->fixed[1]) {
+        const int32_t number = words_find(layers->fixed[1], text, size, key);
+        if (number != UNKNOWN) return (int32_t)(before + number);
+        before += layers->fixed[1]->size;
+    }
+    if (!layers->words) return UNKNOWN;
+    int32_t number = words_find(layers->words, text, size, key);
+    if (number == UNKNOWN && layers->grow) number = words_append(layers->words, text, size, key);
+    if (number < 0) return number;
+    return before + number > INT32_MAX ? TOO_MANY : (int32_t)(before + number);
+}
+
+/* The number of a string in memory that is not the sets' own. */
+static int32_t layered_number(const Layers *layers, const uint8_t *text, int64_t size) {
+    if (!layers->fixed[0]) return words_number(layers->words, text, size, layers->grow);
+    const Key key = key_of_only(text, size);
+    const int32_t number = words_find(layers->fixed[0], text, size, key);
+    return number == UNKNOWN ? number_beyond(layers, text, size, key) : number;
+}
+
 /* Lookups are batched, so that their slots are prefetched while others are resolved. */
 typedef struct {
-    WordSet *words;
+    Layers layers;
     Stream *out;
-    bool grow, fields;
+    bool fields;
     int count;
     Asked asked[BATCH];
 } Asking;
 
+/* Where most strings are. */
+static inline const WordSet *first_set(const Asking *asking) {
+    return asking->layers.fixed[0] ? asking->layers.fixed[0] : asking->layers.words;
+}
+
 /* Resolves all pending lookups. */
 static int answer(Asking *asking) {
-    WordSet *words = asking->words;
+    WordSet *words = asking->layers.words;
+    const WordSet *first = first_set(asking);
+    const bool layered = asking->layers.fixed[0], grow = asking->layers.grow && !layered;
     Stream *out = asking->out;
     if (!stream_room(out, asking->count, asking->fields)) return NO_MEMORY;
     int32_t guessed[BATCH];
     for (int i = 0; i < asking->count; i++) {
-        guessed[i] = words_guess(words, asking->asked[i].size, asking->asked[i].key.hash);
-        if (guessed[i] >= 0) FETCH(words->words + guessed[i]);
+        guessed[i] = words_guess(first, asking->asked[i].size, asking->asked[i].key.hash);
+        if (guessed[i] >= 0) FETCH(first->words + guessed[i]);
     }
     for (int i = 0; i < asking->count; i++) {
         const Asked *asked = asking->asked + i;
         int32_t number = guessed[i];
-        if (number == UNKNOWN ? asking->grow : !word_is(words, number, asked->text, asked->size, asked->key))
-            number = words_find(words, asked->text, asked->size, asked->key); /* or it was added since */
-        if (number == UNKNOWN && asking->grow &&
-            (number = words_append(words, asked->text, asked->size, asked->key)) < 0)
+        if (number == UNKNOWN ? grow : !word_is(first, number, asked->text, asked->size, asked->key))
+            number = words_find(first, asked->text, asked->size, asked->key); /* or it was added since */
+        if (number == UNKNOWN && layered) {
+            number = number_beyond(&asking->layers, asked->text, asked->size, asked->key);
+            if (number < UNKNOWN) return number;
+        }
+        if (number == UNKNOWN && grow && (number = words_append(words, asked->text, asked->size, asked->key)) < 0)
             return number;
         if (asking->fields) out->fields[out->size] = asked->field;
         out->ids[out->size++] = number;
@@ -414,7 +463,7 @@ static inline int ask(Asking *asking, const uint8_t *text, int64_t size, int32_t
     asked->size = size;
     asked->key = key_of(text, size);
     asked->field = field;
-    table_fetch(&asking->words->table, asked->key.hash);
+    table_fetch(&first_set(asking)->table, asked->key.hash);
     return 0;
 }
 
@@ -453,7 +502,7 @@ static bool add_span(Page *page, int64_t start, int32_t field) {
 
 /* Where each header field is on the page. Names are read from the text as given, because lower-casing makes letters
  * of other characters; it never makes or removes a line, so that lines of the page are lines of the text. */
-static int find_fields(Page *page, const Text *text, WordSet *words, bool grow) {
+static int find_fields(Page *page, const Text *text, const Layers *words) {
     int64_t at = 0, line = 0; /* in the text, and on the page */
     bool inside = false;
     uint8_t *name = NULL;
@@ -475,7 +524,7 @@ static int find_fields(Page *page, const Text *text, WordSet *words, bool grow) 
                 const uint32_t c = unit(text, at + i);
                 name[i] = (uint8_t)(c - 'A' < 26 ? c | 0x20 : c);
             }
-            const int32_t field = words_number(words, name, size, grow);
+            const int32_t field = layered_number(words, name, size);
             if (field < UNKNOWN) {
                 out = field;
                 goto done;
@@ -593,23 +642,29 @@ static int find_tokens(const Page *page, Rule rule, bool places, Asking *asking)
 }
 
 /* The stream of the words of some texts. `sources` are the texts as given. */
-static int tokenize_texts(const Text *texts, const Text *sources, int64_t count, bool lower, WordSet *words, bool grow,
-                          Rule rule, bool headers, bool places, Stream *out, int64_t *indptr) {
+static int tokenize_layered(const Text *texts, const Text *sources, int64_t count, bool lower, const Layers *words,
+                            Rule rule, bool headers, bool places, Stream *out, int64_t *indptr) {
     Page page = {0};
-    Asking asking = {.words = words, .out = out, .grow = grow, .fields = headers || places};
+    Asking asking = {.layers = *words, .out = out, .fields = headers || places};
     const Reading how = {lower, rule.rule == RULE_SCRIPTS || rule.rule == RULE_SCRIPT_WORDS};
     int failed = 0;
     indptr[0] = 0;
     for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
     for (int64_t i = 0; i < count && !failed; i++) {
         failed = page_read(&page, texts + i, how);
-        if (!failed && headers) failed = find_fields(&page, sources + i, words, grow);
+        if (!failed && headers) failed = find_fields(&page, sources + i, words);
         if (!failed) failed = find_tokens(&page, rule, places, &asking);
         indptr[i + 1] = out->size;
         out->done += text_bytes(texts + i);
     }
     page_free(&page);
     return failed;
+}
+
+static int tokenize_texts(const Text *texts, const Text *sources, int64_t count, bool lower, WordSet *words, bool grow,
+                          Rule rule, bool headers, bool places, Stream *out, int64_t *indptr) {
+    const Layers layers = layers_of(words, grow);
+    return tokenize_layered(texts, sources, count, lower, &layers, rule, headers, places, out, indptr);
 }
 
 /* to[i] = the byte of the page where character i of a string starts, and last how many there are; the string is
@@ -722,10 +777,10 @@ static int stretches_of_text(const Text *text, bool lower, int64_t low, int64_t 
 }
 
 /* The runs of all characters of each text; or with `unspaced`, only those of letters of scripts without spaces. */
-static int runs_of_texts(const Text *texts, int64_t count, bool lower, bool unspaced, WordSet *grams, bool grow,
-                         int64_t low, int64_t high, Stream *out, int64_t *indptr) {
+static int runs_of_texts(const Text *texts, int64_t count, bool lower, bool unspaced, const Layers *grams, int64_t low,
+                         int64_t high, Stream *out, int64_t *indptr) {
     Page page = {0};
-    Asking asking = {.words = grams, .out = out, .grow = grow};
+    Asking asking = {.layers = *grams, .out = out};
     int failed = 0;
     indptr[0] = 0;
     for (int64_t i = 0; i < count; i++) out->total += text_bytes(texts + i);
@@ -762,48 +817,57 @@ static Spelling spelling_of(const uint8_t *text, int64_t size) {
     return out;
 }
 
-/* For each word from `first` on: its runs, with a blank on both sides. A word that is not longer than n units with its
- * blanks is listed once, whole. Under the rule "scripts" a unit is a character with its marks, and signs that are
- * tokens have no runs. */
+/* Room to write a word with blanks around it. */
+typedef struct {
+    uint8_t *text;
+    int64_t room;
+} Spaced;
+
+/* Looks up the runs of a word, with a blank on both sides. A word that is not longer than n units with its blanks is
+ * listed once, whole. Under the rule "scripts" a unit is a character with its marks, and signs that are tokens have no
+ * runs. */
+static int runs_of_word(const uint8_t *word, int64_t word_bytes, Spaced *spaced, Lengths lengths, bool scripts,
+                        Asking *asking) {
+    const int64_t size = word_bytes + 2;
+    if (!make_room((void **)&spaced->text, &spaced->room, size + PADDING, 1)) return NO_MEMORY;
+    uint8_t *text = spaced->text;
+    text[0] = ' ';
+    memcpy(text + 1, word, (size_t)word_bytes);
+    text[size - 1] = ' ';
+    memset(text + size, 0, PADDING);
+    int64_t units = count_characters(text, size), low = lengths.low, high = lengths.high;
+    int each = units < size ? EACH_CHARACTER : EACH_BYTE, failed = 0;
+    if (scripts && units < size) {
+        const Spelling spelling = spelling_of(text + 1, size - 2);
+        each = EACH_CLUSTER;
+        units = spelling.units + 2;
+        if (spelling.syllabic) low = lengths.syllables_low, high = lengths.syllables_high;
+        if (spelling.kind >= KIND_ALONE && spelling.kind <= KIND_REGIONAL) high = 0;
+    }
+    for (int64_t n = low; n <= high && !failed; n++) {
+        if (units <= n) {
+            failed = ask(asking, text, size, UNKNOWN);
+            break;
+        }
+        failed = find_runs(text, size, each, n, asking);
+    }
+    return failed ? failed : answer(asking);
+}
+
+/* The runs of each word from `first` on. */
 static int runs_of_words(const WordSet *words, int64_t first, WordSet *grams, bool grow, Lengths lengths, bool scripts,
                          Stream *out, int64_t *indptr) {
-    Asking asking = {.words = grams, .out = out, .grow = grow};
-    uint8_t *text = NULL;
-    int64_t room = 0;
+    Asking asking = {.layers = layers_of(grams, grow), .out = out};
+    Spaced spaced = {0};
     int failed = 0;
     indptr[0] = 0;
     out->total = first < words->size ? words_bytes(words) - words->words[first].start : 0;
     for (int64_t i = first; i < words->size && !failed; i++) {
-        const int64_t size = word_size(words, i) + 2;
-        if (!make_room((void **)&text, &room, size + PADDING, 1)) {
-            failed = NO_MEMORY;
-            break;
-        }
-        text[0] = ' ';
-        memcpy(text + 1, word_text(words, i), (size_t)size - 2);
-        text[size - 1] = ' ';
-        memset(text + size, 0, PADDING);
-        int64_t units = count_characters(text, size), low = lengths.low, high = lengths.high;
-        int each = units < size ? EACH_CHARACTER : EACH_BYTE;
-        if (scripts && units < size) {
-            const Spelling spelling = spelling_of(text + 1, size - 2);
-            each = EACH_CLUSTER;
-            units = spelling.units + 2;
-            if (spelling.syllabic) low = lengths.syllables_low, high = lengths.syllables_high;
-            if (spelling.kind >= KIND_ALONE && spelling.kind <= KIND_REGIONAL) high = 0;
-        }
-        for (int64_t n = low; n <= high && !failed; n++) {
-            if (units <= n) {
-                failed = ask(&asking, text, size, UNKNOWN);
-                break;
-            }
-            failed = find_runs(text, size, each, n, &asking);
-        }
-        if (!failed) failed = answer(&asking);
+        failed = runs_of_word(word_text(words, i), word_size(words, i), &spaced, lengths, scripts, &asking);
         indptr[i - first + 1] = out->size;
-        out->done += size - 2;
+        out->done += word_size(words, i);
     }
-    free(text);
+    free(spaced.text);
     return failed;
 }
 

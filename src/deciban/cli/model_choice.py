@@ -73,8 +73,17 @@ def only_text_column(X: Any, schema: list[str] | None) -> str:
     return texts[0]
 
 
-def new_estimator(model: str, schema: dict[str, str], jobs: int | None, conventions: Conventions | None = None) -> Any:
-    """An unfitted estimator."""
+def new_estimator(
+    model: str,
+    schema: dict[str, str],
+    jobs: int | None,
+    conventions: Conventions | None = None,
+    max_features: int | None = None,
+) -> Any:
+    """An unfitted estimator; `max_features` is for models of texts, None being their default."""
+    if max_features is not None and model not in ("text", "spam"):
+        raise DecibanError("--max-features is for models of texts: leave it out, or give --model text")
+    limit: dict[str, Any] = {} if max_features is None else {"max_features": max_features}
     if schema and model in ("text", "spam", "tree"):
         raise DecibanError("--schema is for tables: leave it out, or give --model classifier")
     if conventions is not None and model in ("text", "spam"):
@@ -106,7 +115,7 @@ def new_estimator(model: str, schema: dict[str, str], jobs: int | None, conventi
     if model == "spam":
         from deciban.estimators.spam import SpamFilter
 
-        return SpamFilter(n_jobs=jobs)
+        return SpamFilter(n_jobs=jobs, **limit)
     from deciban.estimators.text import TextClassifier
 
-    return TextClassifier(n_jobs=jobs)
+    return TextClassifier(n_jobs=jobs, **limit)

@@ -1031,14 +1031,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @property
     def classes_(self) -> Array:
-        if "model_" not in vars(self):
-            check_is_fitted(self)
+        self._check_is_fitted()
         return np.asarray(self.model_.classes)
 
     @property
     def class_count_(self) -> Floats:
         """The total weight of the rows of each class."""
-        check_is_fitted(self)
+        self._check_is_fitted()
         return attributes.as_learned(self, self.model_.weight)
 
     @property
@@ -1268,6 +1267,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return "model_" in vars(self)
 
     # ------------------------------------------------------------------ checks
+
+    def _check_is_fitted(self) -> None:
+        """scikit-learn's check, which takes longer than to score a row, only where it fails."""
+        if "model_" not in self.__dict__:
+            check_is_fitted(self)
 
     def _check_classes(self) -> None:
         if len(self.classes_) == 0:

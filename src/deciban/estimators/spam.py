@@ -28,6 +28,7 @@ from deciban.results.evidence import Evidence
 from deciban.scorer import MAIL_ANSWERS, mail_answers
 from deciban.text import fit, mail
 from deciban.text.graded import Graded
+from deciban.text.sums import MAX_ITEMS
 from deciban.text.tokens import BY_SCRIPT
 
 CLASSES = np.array(["ham", "spam"])
@@ -59,6 +60,9 @@ class SpamFilter(Estimator):
         Pseudo-counts, {word: {"spam": n}}.
     n_features : int, default=None
         Hash items into this many buckets and keep no words: no mail can be read from the filter.
+    max_features : int or None, default=4194304
+        How many words, pairs and header fields the filter keeps, each. Of more, those that were used least are dropped,
+        so that mail of ever new words cannot fill the memory; see `TextClassifier`.
     n_jobs : int, default=None
         Threads.
 
@@ -96,6 +100,7 @@ class SpamFilter(Estimator):
         "headers": [list, tuple, None],
         "prior": [dict, None],
         "n_features": text_methods.N_FEATURES_CONSTRAINT,
+        "max_features": text_methods.MAX_FEATURES_CONSTRAINT,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -108,6 +113,7 @@ class SpamFilter(Estimator):
         headers: Any = None,
         prior: Any = None,
         n_features: int | None = None,
+        max_features: int | None = MAX_ITEMS,
         n_jobs: int | None = None,
     ) -> None:
         self.false_positive = false_positive
@@ -116,6 +122,7 @@ class SpamFilter(Estimator):
         self.headers = headers
         self.prior = prior
         self.n_features = n_features
+        self.max_features = max_features
         self.n_jobs = n_jobs
 
     # ------------------------------------------------------------------ learning
@@ -179,11 +186,13 @@ class SpamFilter(Estimator):
         del closed  # there are two classes
         prior = fit.pseudo_counts(self.prior, CLASSES, self.lowercase, BY_SCRIPT)
         class_prior = prior_by_class(self.class_prior, CLASSES)
-        empty_model = Graded.none(CLASSES, self.blocks, prior, True, class_prior, self.n_features)
+        how = self.n_features, BY_SCRIPT, self.max_features
+        empty_model = Graded.none(CLASSES, self.blocks, prior, True, class_prior, *how)
         self.__dict__.pop("model_", None)
         return fit.learn(empty_model, X, labels.placed(CLASSES), weight, hidden, self.n_jobs)
 
     _rows_with_weight = text_methods.rows_with_weight
+    _with_more_rows = text_methods.with_more_rows
     _rows_to_keep = text_methods.rows_to_keep
     _learned_on_engine = text_methods.learned_on_engine
     _template = text_methods.template
@@ -219,6 +228,7 @@ class SpamFilter(Estimator):
     # ------------------------------------------------------------------ inspection and saving
 
     kept_ = text_methods.kept
+    n_dropped_ = text_methods.n_dropped
     top_words = text_methods.top_words
     vocabulary_ = text_methods.vocabulary
     alpha_ = text_methods.alpha
@@ -230,7 +240,7 @@ class SpamFilter(Estimator):
 
     def _restored(self, model: Any, about: dict[str, Any]) -> Any:
         self._check_parameters()
-        return text_methods.restored(model, about, False, self.n_features)
+        return text_methods.restored(model, about, False, self.n_features, self.max_features)
 
 
 def check_labels(labels: Iterable[Any]) -> None:

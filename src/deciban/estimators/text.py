@@ -23,6 +23,7 @@ from deciban.text import fit
 from deciban.text.documents import Texts
 from deciban.text.graded import Graded
 from deciban.text.plain import Plain
+from deciban.text.sums import MAX_ITEMS
 from deciban.text.tokens import TokenRule
 
 FAMILIES: dict[str, Family] = {"multinomial": Multinomial(), "bernoulli": Bernoulli(), "complement": Complement()}
@@ -61,6 +62,10 @@ class TextClassifier(Estimator):
         Hash items into this many buckets, |MurmurHash3| mod n_features, and keep no words: memory is bounded however
         many texts there are, and no text can be read from a model. Items in one bucket are the same to the model: with
         2**20 buckets few collisions matter. Per block of evidence; a model has only the buckets that it has seen.
+    max_features : int or None, default=4194304
+        How many words the model keeps, and pairs, header fields, gaps, characters and repeats, each; None: all. Once
+        there are a quarter more, those that were used least are dropped, with a `VocabularyWarning`, and are as if they
+        had never been learned. So texts of ever new words cannot fill the memory. Not used with `n_features`.
     n_jobs : int, default=None
         Number of threads; None uses all cores if there is enough text to benefit.
 
@@ -69,6 +74,7 @@ class TextClassifier(Estimator):
     classes_ : the labels, sorted
     class_count_ : the number of documents of each class
     reliability_ : the reliabilities, a table
+    n_dropped_ : how many items were dropped because of `max_features`
     model_ : the model as a value
 
     Examples
@@ -102,6 +108,7 @@ class TextClassifier(Estimator):
         "lowercase": ["boolean"],
         "normalise": ["boolean"],
         "n_features": text_methods.N_FEATURES_CONSTRAINT,
+        "max_features": text_methods.MAX_FEATURES_CONSTRAINT,
         "n_jobs": [None, int, np.integer],
     }
 
@@ -117,6 +124,7 @@ class TextClassifier(Estimator):
         lowercase: bool = True,
         normalise: bool = True,
         n_features: int | None = None,
+        max_features: int | None = MAX_ITEMS,
         n_jobs: int | None = None,
     ) -> None:
         self.reliability = reliability
@@ -128,6 +136,7 @@ class TextClassifier(Estimator):
         self.lowercase = lowercase
         self.normalise = normalise
         self.n_features = n_features
+        self.max_features = max_features
         self.n_jobs = n_jobs
 
     def _reader(self) -> TextReader:
@@ -160,15 +169,17 @@ class TextClassifier(Estimator):
         rule = TokenRule(normalise=bool(self.normalise))
         prior = fit.pseudo_counts(self.prior, classes, self.lowercase, rule, plain=self.reliability is None)
         class_prior = prior_by_class(self.class_prior, classes)
+        size = {"n_features": self.n_features, "max_items": self.max_features}
         if self.reliability is not None:
             blocks = fit.blocks_of(self.blocks, texts, rule)
-            return Graded.none(classes, blocks, prior, closed, class_prior, self.n_features, rule)
+            return Graded.none(classes, blocks, prior, closed, class_prior, rule=rule, **size)
         if prior and isinstance(self.alpha, str):
             raise ValueError("a prior by word needs alpha to be a number")
         family, alpha, loo = FAMILIES[self.family], 1.0 if self._wants_loo() else self.alpha, self._wants_loo()
-        return Plain.none(family, alpha, classes, prior, closed, class_prior, self.n_features, loo, rule)
+        return Plain.none(family, alpha, classes, prior, closed, class_prior, chooses=loo, rule=rule, **size)
 
     _rows_with_weight = text_methods.rows_with_weight
+    _with_more_rows = text_methods.with_more_rows
     _rows_to_keep = text_methods.rows_to_keep
     _learned_on_engine = text_methods.learned_on_engine
     _template = text_methods.template
@@ -185,6 +196,7 @@ class TextClassifier(Estimator):
     # ------------------------------------------------------------------ inspection
 
     kept_ = text_methods.kept
+    n_dropped_ = text_methods.n_dropped
     top_words = text_methods.top_words
     vocabulary_ = text_methods.vocabulary
     alpha_ = text_methods.alpha
@@ -210,7 +222,7 @@ class TextClassifier(Estimator):
         if "normalise" not in about["parameters"]:  # an older version, which did not
             self.normalise = False
         self._check_parameters()
-        restored = text_methods.restored(model, about, self.reliability is None, self.n_features)
+        restored = text_methods.restored(model, about, self.reliability is None, self.n_features, self.max_features)
         if restored.rule.normalise != self.normalise:
             raise ValueError("its texts are not read according to its parameters")
         self.lowercase_ = self.lowercase

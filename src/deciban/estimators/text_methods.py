@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from deciban.errors import DecibanError
+from deciban.estimators.base import Estimator
 from deciban.estimators.changes import changing
 from deciban.estimators.prediction_sets import MAX_KEPT_ROWS
 from deciban.reading.labels import read_labels
@@ -24,6 +25,7 @@ from deciban.text.plain import Plain
 from deciban.text.tables import KNOTS, STRENGTHS
 
 N_FEATURES_CONSTRAINT = [Interval(Integral, 1, MAX_BUCKETS, closed="both"), None]  # constraint of n_features
+MAX_FEATURES_CONSTRAINT = [Interval(Integral, 1, None, closed="left"), None]  # of max_features
 NO_DENSITY = "p(x) needs a plain generative model: use reliability=None and a family other than complement"
 
 # ------------------------------------------------------------------ inspection
@@ -85,6 +87,12 @@ def _reliability(self: Any) -> Table:
     return Table("reliability of the evidence", ("block", "pseudo-counts", "items", "weight"), rows)
 
 
+def _n_dropped(self: Any) -> int:
+    """How many words, pairs and other items were dropped so far, because there were more than `max_features`."""
+    check_is_fitted(self)
+    return int(self.model_.limit.dropped)
+
+
 def _kept(self: Any) -> Kept:
     """The documents kept in memory for choices."""
     check_is_fitted(self)
@@ -96,6 +104,7 @@ vocabulary = property(_vocabulary)
 alpha = property(_alpha)
 reliability = property(_reliability)
 kept = property(_kept)
+n_dropped = property(_n_dropped)
 
 # ------------------------------------------------------------------ learning
 
@@ -116,6 +125,12 @@ def refit_reliability(self: Any, X: Any = None, y: Any = None, sample_weight: An
             texts, labels, weight = new._read(X, y, sample_weight, reset=False, least=0)
             new.model_ = chosen_by(new.model_, texts, labels, weight, new.n_jobs)
     return self
+
+
+def with_more_rows(self: Any, X: Any, labels: Any, weight: Any) -> Any:
+    """The model with more texts, and with as many items as `max_features` allows now."""
+    self.model_ = self.model_.with_limit(self.max_features)
+    return Estimator._with_more_rows(self, X, labels, weight)
 
 
 def rows_with_weight(self: Any, X: Any, y: Any, sample_weight: Any, some: bool = False) -> tuple[Any, Any, Any]:
@@ -172,7 +187,9 @@ def about(self: Any) -> dict[str, Any]:
     return {"n_unlabelled": self.model_.unlabelled}
 
 
-def restored(model: Any, about: dict[str, Any], plain: bool, n_features: int | None) -> Graded | Plain:
+def restored(
+    model: Any, about: dict[str, Any], plain: bool, n_features: int | None, max_features: int | None
+) -> Graded | Plain:
     """The model of a file, checked against the parameters, with automatic choices."""
     if isinstance(model, Plain) != plain:
         raise ValueError("its model does not match its parameters")
@@ -182,4 +199,4 @@ def restored(model: Any, about: dict[str, Any], plain: bool, n_features: int | N
     if unlabelled < 0:
         raise ValueError("the number of documents without a label is negative")
     checked: Graded | Plain = replace(model, unlabelled=unlabelled, choosing=True)
-    return checked
+    return checked.with_limit(max_features)

@@ -127,6 +127,11 @@ class ServedModel:
         return str(getattr(self.estimator.model_, "frozen", "") or "")
 
     @property
+    def dropped(self) -> int | None:
+        """How many words, pairs and so on a model of texts has dropped, since there were too many."""
+        return int(self.scorer.model.limit.dropped) if self.kind in TEXT_MODELS else None
+
+    @property
     def _names(self) -> tuple[str, ...]:
         if self.kind == "Classifier":
             return tuple(kind.name for kind in self.scorer.model.reader.kinds)
@@ -148,6 +153,7 @@ class ServedModel:
             "target": origin.get("target"),
             "learns": not self.why_not_learning,
             "why_not": self.why_not_learning or None,
+            "dropped": self.dropped,
         }
 
     # ------------------------------------------------------------------ reading

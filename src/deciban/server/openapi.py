@@ -67,6 +67,10 @@ MODEL_SUMMARY = {
     "target": {"type": ["string", "null"], "description": "The column of labels that the model was trained on."},
     "learns": BOOLEAN,
     "why_not": {"type": ["string", "null"]},
+    "dropped": {
+        "type": ["integer", "null"],
+        "description": "How many words, pairs and so on a model of texts has dropped, as there were too many.",
+    },
     "version": VERSION,
     "changed": {"type": ["number", "null"], "description": "When it last learned here, in seconds since 1970."},
     "examples": {"type": "integer", "description": "How many examples the store has."},

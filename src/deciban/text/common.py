@@ -28,8 +28,9 @@ from deciban._scipy import inverse_half
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import ForgetError
 from deciban.measure import RESIDUE
-from deciban.text.items import BLOCKS, Items, Rows
+from deciban.text.items import BLOCKS, MAX_TABULATED_SIZE, Items, Rows, by_size
 from deciban.text.parallel import in_pieces
+from deciban.text.updates import ItemProducts, Recent, Solved, Update, without_residue
 from deciban.threads import threads
 
 COMMON = ("words", "pairs")  # the blocks whose items are modelled jointly
@@ -37,6 +38,7 @@ MAX_COMMON_ITEMS = 1024
 MIN_DOCUMENTS, DOCUMENTS_PER_ITEM = 200, 3  # documents needed to choose any items, and for each of them
 MIN_ITEMS_OF_LONG_DOCUMENT = 128  # documents with more of these items on average are long
 COMMON_GRAIN = 2.0**10
+FEW_DOCUMENTS = 16  # whose vectors are kept beside their sums, so that these are added to others in less time
 RIDGES = (0.1, 1.0)  # times the mean variance of an item within classes, for as many rows as there are
 MEAN_PSEUDO_DOCUMENTS = 5.0  # A: pseudo-documents at the mean of all classes, added to each class
 MAX_SOLVER_STEPS, SOLVER_TOLERANCE = 8, 1e-12  # of conjugate gradients; the tolerance is relative to the solution
@@ -50,12 +52,19 @@ class CommonItems:
     block: Codes  # (d,) the place of each one's block in BLOCKS
     number: Codes  # (d,) each one's number in `items`
     by_class: Floats  # (k, d) Σ x
-    products: Floats  # (d, d) Σ x xᵀ
+    summed: ItemProducts  # (d, d) Σ x xᵀ
     # Earlier solutions by ridge, which speed up solving for these sums and for similar ones: see `System.solved`.
     known: dict[float, SolvedSystem] = field(default_factory=dict, repr=False, compare=False)
+    recent: Recent | None = field(default=None, repr=False, compare=False)  # if its Σ x are those of these sums
+    _inverses: dict[float, tuple[Floats, Floats]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[type[CommonItems], tuple[Any, ...]]:
-        return CommonItems, (self.items, self.block, self.number, self.by_class, self.products)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return restored, (self.items, self.block, self.number, self.by_class, self.products)
+
+    @property
+    def products(self) -> Floats:
+        """(d, d) Σ x xᵀ."""
+        return self.summed.matrix
 
     @classmethod
     def chosen(cls, lexicon: Items, share: dict[str, Floats], documents: int, k: int) -> CommonItems | None:
@@ -82,10 +91,11 @@ class CommonItems:
             keep[block][top[(top >= first) & (top < last)] - first] = True
             first = last
         items, which = lexicon.kept(keep)
+        items = items.copy()  # the lexicon may grow
         places = [np.flatnonzero(keep[block][which[block]]).astype(np.int32) for block in blocks]
         owner = [np.full(len(mine), BLOCKS.index(block), np.int32) for block, mine in zip(blocks, places, strict=True)]
         d = len(top)
-        return cls(items, np.concatenate(owner), np.concatenate(places), np.zeros((k, d)), np.zeros((d, d)))
+        return restored(items, np.concatenate(owner), np.concatenate(places), np.zeros((k, d)), np.zeros((d, d)))
 
     @property
     def size(self) -> int:
@@ -93,19 +103,25 @@ class CommonItems:
 
     def none(self, k: int) -> CommonItems:
         """The same items for k classes, with nothing learned."""
-        zeros = np.zeros((self.size, self.size))
-        return replace(self, by_class=np.zeros((k, self.size)), products=zeros, known={})  # solutions are of other sums
+        by_class, nothing = np.zeros((k, self.size)), ItemProducts(None, (), self.size)
+        return replace(self, by_class=by_class, summed=nothing, known={}, recent=None)  # solutions are of other sums
 
     # ------------------------------------------------------------------ rows
 
     def columns(self, lexicon: Items) -> dict[str, Codes]:
         """By block, the column of x of each item of the lexicon; −1 if it has none."""
-        to, columns = lexicon.places(self.items), {}
+        few = lexicon.size("words") < self.items.size("words")  # the smaller is looked up in the larger
+        to, columns = self.items.places(lexicon) if few else lexicon.places(self.items), {}
         for block in [block for b, block in enumerate(BLOCKS) if (self.block == b).any()]:
-            at = np.flatnonzero(self.block == BLOCKS.index(block))
-            place = to[block][self.number[at]]
-            columns[block] = np.full(lexicon.size(block), -1, dtype=np.int32)
-            columns[block][place[place >= 0]] = at[place >= 0]
+            at = np.flatnonzero(self.block == BLOCKS.index(block)).astype(np.int32)
+            if few:
+                of_item = np.full(self.items.size(block) + 1, -1, dtype=np.int32)  # the last is that of −1
+                of_item[self.number[at]] = at
+                columns[block] = of_item[to[block]]
+            else:
+                place = to[block][self.number[at]]
+                columns[block] = np.full(lexicon.size(block), -1, dtype=np.int32)
+                columns[block][place[place >= 0]] = at[place >= 0]
         return columns
 
     def vectors(self, columns: dict[str, Codes], rows: dict[str, Rows]) -> ItemVectors:
@@ -121,7 +137,7 @@ class CommonItems:
         for block in mine:
             before = ends.copy()
             kernel.gather(*rows[block], columns[block], ends, column)
-            amount = presence(rows[block])
+            amount = amounts(rows[block])
             own = (ends - before)[:-1]
             place = np.arange(own.sum()) + np.repeat(before[:-1] - (np.cumsum(own) - own), own)
             x[place] = np.repeat(amount, own)
@@ -129,22 +145,34 @@ class CommonItems:
 
     def of(self, vectors: ItemVectors, y: Codes, weight: Floats, k: int, n_jobs: int | None = 1) -> CommonItems:
         """The sums of these rows, of classes y."""
+        if len(y) <= FEW_DOCUMENTS:
+            return self._of_few(vectors, y, weight, k)
         workers = threads(n_jobs, 4 * int((np.diff(vectors.indptr) ** 2).sum()))
-        edges = np.linspace(0, len(y), workers + 1).astype(int)
-        parts = [self.none(k) for _ in range(workers)]
+        edges, d = np.linspace(0, len(y), workers + 1).astype(int), self.size
+        parts = [(np.zeros((k, d)), np.zeros((d, d))) for _ in range(workers)]
 
         def work(first: int, last: int) -> None:
             for w in range(first, last):
-                part = parts[w]
-                kernel.sums(*vectors.arrays, y, weight, part.by_class, part.products, edges[w], edges[w + 1])
+                kernel.sums(*vectors.arrays, y, weight, *parts[w], edges[w], edges[w + 1])
 
         in_pieces(workers, workers, work)
-        total, *others = parts
+        (by_class, products), *others = parts
         for part in others:
-            np.add(total.products, part.products, out=total.products)
-            np.add(total.by_class, part.by_class, out=total.by_class)
-        kernel.mirror(total.products)
-        return total
+            np.add(by_class, part[0], out=by_class)
+            np.add(products, part[1], out=products)
+        kernel.mirror(products)
+        return replace(self, by_class=by_class, summed=ItemProducts(products), known={}, recent=None)
+
+    def _of_few(self, vectors: ItemVectors, y: Codes, weight: Floats, k: int) -> CommonItems:
+        """The same for few rows, whose products are not added up yet."""
+        by_class, rows = np.zeros((k, self.size)), []
+        for i in np.flatnonzero((y >= 0) & (weight != 0)).tolist():
+            first, last = vectors.indptr[i], vectors.indptr[i + 1]
+            rows.append(Update(vectors.at[first:last], vectors.x[first:last], float(weight[i]), int(y[i])))
+            by_class[y[i], vectors.at[first:last]] += weight[i] * vectors.x[first:last]
+        return replace(
+            self, by_class=by_class, summed=ItemProducts(None, tuple(rows), self.size), known={}, recent=None
+        )
 
     # ------------------------------------------------------------------ the group
 
@@ -172,8 +200,36 @@ class CommonItems:
         products = kept.products + sign * other.products[np.ix_(theirs, theirs)]
         if sign < 0:
             by_class = np.where(np.abs(by_class) <= kept.by_class * RESIDUE, 0.0, by_class)
-            products = np.where(np.abs(products) <= kept.products * RESIDUE, 0.0, products)
-        return replace(kept, by_class=by_class, products=products)
+            products = without_residue(products, kept.products)
+        return replace(kept, by_class=by_class, summed=ItemProducts(products))
+
+    def changed(self, updates: tuple[Update, ...], before: Floats) -> CommonItems:
+        """With documents learned, or forgotten if their weight is negative; `before` is the weight of each class."""
+        by_class, after = self.by_class.copy(), before.copy()
+        for at, x, w, code in updates:
+            sums = by_class[code, at]
+            by_class[code, at] = without_residue(sums + w * x, sums) if w < 0 else sums + w * x
+            after[code] += w
+        recent = self.recent_of(before)
+        if recent is None:
+            known = {r: one for r, (n, one) in self._inverses.items() if np.array_equal(n, before)}
+            found = {r: (0, Solved.of(one, self.by_class, before)) for r, one in known.items()}
+            recent = Recent(self.by_class, before, (), found)
+        recent = recent.plus(by_class, after, updates)
+        return replace(self, by_class=by_class, summed=self.summed.plus(updates), recent=recent)
+
+    def updates(self, to: Array, sign: float) -> tuple[Update, ...] | None:
+        """The documents whose sums these are, class c as class to[c]; None if there were too many to keep them."""
+        if self.summed.base is not None:
+            return None
+        return tuple(Update(at, x, sign * weight, int(to[code])) for at, x, weight, code in self.summed.rows)
+
+    def recent_of(self, weight: Floats) -> Recent | None:
+        """What single documents have changed, if these sums, and weights of classes, came about so."""
+        recent = self.recent
+        if recent is None or recent.by_class is not self.by_class or not np.array_equal(recent.weight, weight):
+            return None
+        return recent
 
     def only(self, which: Array) -> CommonItems:
         """Some of the items, without the words that only the others are made of."""
@@ -186,15 +242,22 @@ class CommonItems:
             mine = np.flatnonzero(self.block[which] == b)
             number[mine] = np.searchsorted(kept[block], self.number[which[mine]])
         products = self.products[np.ix_(which, which)]
-        return CommonItems(items, self.block[which], number, self.by_class[:, which], products)
+        return restored(items, self.block[which], number, self.by_class[:, which], products)
 
     def without_empty(self) -> CommonItems | None:
         """Without items whose sums are zero; None if all are."""
         some = np.flatnonzero(np.diagonal(self.products) > 0)
         return self if len(some) == self.size else self.only(some) if len(some) else None
 
+    def known_in(self, lexicon: Items) -> CommonItems | None:
+        """Without items that the lexicon does not have; None if it has none of them."""
+        to = lexicon.places(self.items)
+        place = np.array([to[BLOCKS[b]][n] for b, n in zip(self.block.tolist(), self.number.tolist(), strict=True)])
+        some = np.flatnonzero(place >= 0)
+        return self if len(some) == self.size else self.only(some) if len(some) else None
+
     def scale(self, share: float) -> CommonItems:
-        return replace(self, by_class=self.by_class * share, products=self.products * share)
+        return replace(self, by_class=self.by_class * share, summed=ItemProducts(self.products * share))
 
     def in_classes(self, to: Array, k: int) -> CommonItems:
         """The same with class c as class to[c] of k."""
@@ -203,9 +266,20 @@ class CommonItems:
         return replace(self, by_class=by_class)
 
 
-def presence(rows: Rows) -> Floats:
-    """The entry of x of each row's items: u^−½ of u distinct items, rounded."""
-    return np.asarray(np.round(np.maximum(np.diff(rows[0]), 1) ** -0.5 * COMMON_GRAIN) / COMMON_GRAIN)
+def restored(items: Items, block: Codes, number: Codes, by_class: Floats, products: Floats) -> CommonItems:
+    return CommonItems(items, block, number, by_class, ItemProducts(products))
+
+
+def amounts(rows: Rows) -> Floats:
+    """u^−½ of each row with u distinct items, rounded to a multiple of 2^−10: x of the items that it has."""
+    return by_size(rows, AMOUNTS, amount_of)
+
+
+def amount_of(u: Array) -> Floats:
+    return np.asarray(np.round(np.maximum(u, 1) ** -0.5 * COMMON_GRAIN) / COMMON_GRAIN)
+
+
+AMOUNTS = amount_of(np.arange(MAX_TABULATED_SIZE))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -284,6 +358,7 @@ class System(NamedTuple):
             raise ForgetError("the sums of items that are modelled together cannot come from any documents") from error
         kernel.mirror(inverse)
         self.sums.known[self.ridge] = SolvedSystem(inverse)
+        self.sums._inverses[self.ridge] = self.weight, inverse
         return inverse
 
     def solved(self) -> Floats:
@@ -293,18 +368,37 @@ class System(NamedTuple):
         preconditioner, and conjugate gradients need about one step per document. Inverting again takes as long as
         d / 10 steps.
         """
+        recent = self.sums.recent_of(self.weight)
+        if recent is not None:
+            return self._kept_up(recent)
         goal, known = np.ascontiguousarray(self.sums.by_class.T), self.sums.known.get(self.ridge, SolvedSystem())
-        if known.solution is not None and known.solution.shape == goal.shape:
-            error, size = np.abs(self.times(known.solution) - goal), np.abs(known.solution)
-            if (
-                error.max(axis=0) <= SOLVER_TOLERANCE * (self.sums.products @ size + self.ridge * size).max(axis=0)
-            ).all():
-                return known.solution
+        if known.solution is not None and known.solution.shape == goal.shape and self.is_solved(known.solution):
+            return known.solution
         if known.inverse is not None:
             solution = self._stepwise(goal, known.inverse)
             if solution is not None:
                 return solution
         return np.asarray(self.inverted() @ goal, dtype=np.float64)
+
+    def _kept_up(self, recent: Recent) -> Floats:
+        """The same where single documents have changed the sums since a solution was known."""
+        found = recent.up_to_date(self.ridge)
+        if found is not None:
+            solved, multiplied = found
+            if multiplied:
+                error = self.sums.by_class.T - self.times(solved.solution)
+                solved = replace(solved, solution=solved.solution + solved.times(error))
+                found = (solved, False) if self.is_solved(solved.solution) else None
+        if found is None:
+            solved = Solved.of(self.inverted(), self.sums.by_class, self.weight)
+        recent.solved[self.ridge] = 0, solved
+        return solved.solution
+
+    def is_solved(self, solution: Floats) -> bool:
+        """Whether these are the equations' solution, but for rounding."""
+        goal, size = self.sums.by_class.T, np.abs(solution)
+        scale = (self.sums.products @ size + self.ridge * size).max(axis=0)
+        return bool((np.abs(self.times(solution) - goal).max(axis=0) <= SOLVER_TOLERANCE * scale).all())
 
     def _stepwise(self, goal: Floats, inverse: Floats) -> Floats | None:
         """Preconditioned conjugate gradients for every class; None if they do not converge in MAX_SOLVER_STEPS."""
@@ -407,9 +501,12 @@ class RidgeGaussians:
         tolerance: float = SOLVER_TOLERANCE,
     ) -> RidgeGaussians:
         scatter = within_classes(sums, weight) if left_out else None
-        gaussians = tuple(ItemGaussian.of(sums, weight, float(ridge), scatter, tolerance) for ridge in ridge_values)
+        return cls.joined([ItemGaussian.of(sums, weight, float(ridge), scatter, tolerance) for ridge in ridge_values])
+
+    @classmethod
+    def joined(cls, gaussians: Sequence[ItemGaussian]) -> RidgeGaussians:
         slopes, constants = zip(*(gaussian.weights() for gaussian in gaussians), strict=True)
-        return cls(gaussians, np.hstack(slopes), np.hstack(constants))
+        return cls(tuple(gaussians), np.hstack(slopes), np.hstack(constants))
 
     def evidence(self, rows: ItemVectors, n_jobs: int | None = None) -> Floats:
         """F of new rows, (n, ridges, k), less its mean over the classes."""

@@ -5,12 +5,17 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from deciban._typing import Array, Floats
 from deciban.results.evidence import Evidence
 from deciban.show import signed, visible
-from deciban.text.item_names import item_name
-from deciban.text.shares import ItemEvidence, TokensOfText
+from deciban.text.item_names import ITEM_FORMATS, item_name
+from deciban.text.items import Lexicon
+from deciban.text.shares import ItemEvidence, ReadText, TokensOfText
 
 Item: TypeAlias = tuple[str, Any, float]  # as in `Evidence.items`
 
@@ -128,23 +133,111 @@ def with_text(
             spans_of_item = tuple((tokens.tokens[place[0]].start, tokens.tokens[place[-1]].end) for place in places)
             positions[named_item(item)[0]] = spans_of_item
     by_token = by_token + tokens.shares(own)[0]
-    spans: list[tuple[int, int, float]] = []
-    for (start, end, _), db in zip(tokens.tokens, by_token.tolist(), strict=True):
-        if db and spans and start < spans[-1][1]:  # several tokens of one character, or about one word
-            before = spans.pop()
-            spans.append((before[0], max(end, before[1]), before[2] + db))
-        elif db:
-            spans.append((start, end, db))
+    return coloured(evidence, text, [token[:2] for token in tokens.tokens], by_token, named, positions)
+
+
+def with_items(
+    evidence: Evidence, read: ReadText, text: str, found: Sequence[BlockEvidence], others: Sequence[Item], by: str
+) -> TextEvidence:
+    """The same for items that were read with their places."""
+    n, spans = len(read.words), list(map(tuple, read.spans.tolist()))
+    shares = {mine.block: read.occurrences[mine.block].shares(mine.entry, mine.decibans, n) for mine in found}
+    by_token = np.zeros(n) + sum(mine for block, mine in shares.items() if block != "headers")
+    named = list(others)
+    positions: dict[str, tuple[tuple[int, int], ...]] = {}
+    for mine in found:
+        if by == "item":
+            named += mine.named(read.lexicon)
+        elif mine.block == "headers":  # each on its own
+            own = mine.named(read.lexicon)
+            occurrences = read.occurrences[mine.block]
+            places = grouped(mine.entry[occurrences.item], occurrences.token)
+            positions |= {name: tuple([spans[i] for i in places[e]]) for e, (name, _, _) in enumerate(own)}
+            named += own
+    if by != "item":
+        known = next(mine for mine in found if mine.block == "words").entry >= 0
+        strings, by_word = read.lexicon.words.strings(), np.bincount(read.words, by_token, minlength=1).tolist()
+        for word, tokens in grouped(read.words, np.arange(n)).items():
+            if by_word[word] or known[word]:
+                named.append((strings[word], len(tokens), by_word[word]))
+                positions[strings[word]] = tuple([spans[i] for i in tokens])
+    return coloured(evidence, text, spans, by_token + shares.get("headers", 0.0), named, positions)
+
+
+def grouped(group: Array, values: Array) -> dict[int, list[int]]:
+    """The values of each group, both in the order in which they come."""
+    out: dict[int, list[int]] = {}
+    for one, value in zip(group.tolist(), values.tolist(), strict=True):
+        if one in out:
+            out[one].append(value)
+        else:
+            out[one] = [value]
+    return out
+
+
+class BlockEvidence(NamedTuple):
+    """The evidence of the items of a block in a text: `entry` is the place of each item of the text's lexicon in
+    `decibans`, −1 if it has none. With hashing, several items may be in one place."""
+
+    block: str
+    entry: Array
+    decibans: Floats
+
+    def spellings(self, lexicon: Lexicon) -> list[list[tuple[str, ...]]]:
+        known = np.flatnonzero(self.entry >= 0).astype(np.int32)
+        out: list[list[tuple[str, ...]]] = [[] for _ in range(len(self.decibans))]
+        for entry, parts in zip(self.entry[known].tolist(), lexicon.parts(self.block, known), strict=True):
+            out[entry].append(parts)
+        return out
+
+    def items(self, lexicon: Lexicon) -> list[ItemEvidence]:
+        """The same with strings."""
+        listed = zip(self.spellings(lexicon), self.decibans.tolist(), strict=True)
+        return [ItemEvidence(self.block, several, db) for several, db in listed]
+
+    def named(self, lexicon: Lexicon) -> list[Item]:
+        """Items as they are listed: name, kind and evidence."""
+        name, kind = ITEM_FORMATS[self.block], ITEM_KINDS[self.block]
+        names = [" / ".join([name(*parts) for parts in several]) for several in self.spellings(lexicon)]
+        return [(one, kind, db) for one, db in zip(names, self.decibans.tolist(), strict=True)]
+
+
+def coloured(
+    evidence: Evidence,
+    text: str,
+    places: Sequence[tuple[int, int]],
+    by_token: Floats,
+    named: Sequence[Item],
+    positions: Mapping[str, tuple[tuple[int, int], ...]],
+) -> TextEvidence:
+    """Evidence with the text, by its named parts, and by token, of which the places are given."""
+    some = np.flatnonzero(by_token)
+    spans = [(*places[i], db) for i, db in zip(some.tolist(), by_token[some].tolist(), strict=True)]
+    if any(after[0] < before[1] for before, after in pairwise(spans)):
+        spans = merged(spans)
+    order = np.argsort([-abs(db) for _, _, db in named], kind="stable")
     return TextEvidence(
         evidence.target,
         evidence.against,
         evidence.prior,
-        tuple(sorted(named, key=lambda item: -abs(item[2]))),
+        tuple([named[i] for i in order.tolist()]),
         evidence.probability,
         text,
         tuple(spans),
         positions,
     )
+
+
+def merged(spans: Sequence[tuple[int, int, float]]) -> list[tuple[int, int, float]]:
+    """Spans that overlap as one: several tokens of one character, or about one word."""
+    out: list[tuple[int, int, float]] = []
+    for start, end, db in spans:
+        if out and start < out[-1][1]:
+            before = out.pop()
+            out.append((before[0], max(end, before[1]), before[2] + db))
+        else:
+            out.append((start, end, db))
+    return out
 
 
 def is_named_alone(item: ItemEvidence) -> bool:

@@ -27,13 +27,14 @@ from deciban.storage.files import (
     read_left_out,
 )
 from deciban.storage.stored import described, part
-from deciban.text.common import COMMON, MIN_DOCUMENTS, RIDGES, CommonItems, SolvedSystem
+from deciban.text.common import COMMON, MIN_DOCUMENTS, RIDGES, CommonItems, SolvedSystem, restored
 from deciban.text.common import MAX_COMMON_ITEMS as MOST_COMMON
 from deciban.text.graded import Graded, TextChoice
 from deciban.text.hashed import MAX_BUCKETS, Buckets, HashedLexicon
 from deciban.text.items import BLOCKS, PAIRED, REPEAT_TIMES, Items, Lexicon
 from deciban.text.raw import PairVocabulary, Vocabulary
-from deciban.text.sums import ItemSums, TextSums
+from deciban.text.store import Flat, ItemSums
+from deciban.text.sums import MAX_ITEMS, Limit, TextSums
 from deciban.text.tables import MAX_CLASS_FACTORS, STRENGTHS, VECTORS
 from deciban.text.tokens import BY_SPACES, TokenRule
 
@@ -48,6 +49,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
     if not isinstance(model, Graded):
         document, tensors = files.parts(model.model.with_joint(model.model.joint.with_alpha(1.0)))
         described = {"alpha": encode(model.alpha), "prior": encode(dict(model.prior)), "rule": asdict(model.rule)}
+        described |= limit_parts(model.limit)
         if isinstance(model.words, Buckets):
             tensors["words.buckets"], described["n_features"] = model.words.buckets(), model.words.n_features
         elif isinstance(model.words, Vocabulary):
@@ -72,6 +74,7 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
             "prior": encode(dict(model.prior)),
             "common": sums.common is not None,
             "rule": asdict(model.rule),
+            **limit_parts(sums.limit),
         },
     }
     if model.n_features is not None:
@@ -90,6 +93,10 @@ def parts(model: Graded | Plain) -> tuple[dict[str, Any], dict[str, Array]]:
         tensors["choice.strengths"] = np.stack([model.choice.strengths[block] for block in sums.blocks])
         tensors |= {f"choice.{name}": array for name, array in left_out_parts(left_out).items()}
     return document, {name: np.ascontiguousarray(array) for name, array in tensors.items()}
+
+
+def limit_parts(limit: Limit) -> dict[str, Any]:
+    return {"max_items": limit.most, "lost": dict(limit.lost), "dropped": limit.dropped}
 
 
 def lexicon_parts(lexicon: Items, before: str = "") -> dict[str, Array]:
@@ -128,7 +135,8 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded
             raise FileError(f"it has {len(words)} words, but sums of {model.columns().size}")
         alpha = checked_alpha(decode(document["text"]["alpha"]), len(model.classes), len(words))
         prior, rule = read_prior(document["text"]["prior"], words), read_rule(document["text"])
-        return Plain(words, model, alpha, prior, rule)._with_pseudo_counts()
+        limit = read_limit(document["text"], ("words",))._replace(lasting=tuple(prior))
+        return Plain(words, model, alpha, prior, rule, limit=limit)._with_pseudo_counts()
     classes, about = checked_classes(document["classes"]), document["graded"]
     k, blocks = len(classes), tuple(about["blocks"])
     if "words" not in blocks or [block for block in BLOCKS if block in blocks] != list(blocks):
@@ -145,10 +153,21 @@ def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded
     choice = read_choice(document, tensors, blocks)
     ridges = NO_RIDGES if choice is None else choice.ridges
     common = read_common(tensors, n_features, rule, weight, ridges) if flag(about.get("common", False)) else None
-    sums = TextSums(classes, weight, lexicon, cells, mass, flag(document["closed"]), common)
     class_prior = files.checked_prior(decode(document["class_prior"]), k)
     prior = read_prior(about["prior"], lexicon)
+    limit = read_limit(about, blocks)._replace(lasting=tuple(prior))
+    sums = TextSums(classes, weight, Flat(lexicon, cells), mass, flag(document["closed"]), common, limit)
     return Graded(sums, choice, prior, class_prior)
+
+
+def read_limit(document: Mapping[str, Any], blocks: tuple[str, ...]) -> Limit:
+    """How many items there may be, and what was dropped; older files do not have it."""
+    most, lost, dropped = document.get("max_items", MAX_ITEMS), document.get("lost", {}), document.get("dropped", 0)
+    if not (most is None or (type(most) is int and most >= 1)) or type(dropped) is not int or dropped < 0:
+        raise FileError("the number of its items has no limit that is known")
+    if not isinstance(lost, dict) or not all(b in blocks and 0 < float(n) < np.inf for b, n in lost.items()):
+        raise FileError("what it has dropped is not by block")
+    return Limit(most, (), tuple((block, float(lost[block])) for block in blocks if block in lost), dropped)
 
 
 def read_rule(document: Mapping[str, Any]) -> TokenRule:
@@ -197,7 +216,7 @@ def read_common(
         raise FileError("the sums of the items that it models jointly do not match its documents")
     if not kernel.unpack(half, products, more) or (np.diagonal(products) > weight.sum() * more).any():
         raise FileError("the products of the items that it models jointly do not match its documents")
-    common = CommonItems(items, block, number, by_class, products)
+    common = restored(items, block, number, by_class, products)
     if "solved" in own and len(ridges):  # used only if it solves the system: see System.solved
         solved = checked(own, "solved", (len(ridges), d, k))
         common.known.update({float(r): SolvedSystem(solution=one) for r, one in zip(ridges, solved, strict=True)})

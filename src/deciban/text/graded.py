@@ -40,25 +40,29 @@ from deciban.pool import (
     distinct_marks,
 )
 from deciban.reading.labels import Labels
+from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import Importance
 from deciban.results.ways import CROSS_FITTED, EXACT, HELD
 from deciban.show import plain
 from deciban.text import views
-from deciban.text.common import CommonItems, ItemVectors, RidgeGaussians, ridges
+from deciban.text.answers import TextAnswers
+from deciban.text.common import CommonItems, ItemGaussian, ItemVectors, RidgeGaussians, ridges
 from deciban.text.documents import Texts
 from deciban.text.evidence import TextEvidence
 from deciban.text.hashed import HashedLexicon
 from deciban.text.items import Items, Lexicon, Rows
 from deciban.text.kept import NONE_KEPT, Kept, marks, rechosen
+from deciban.text.parallel import over_blocks
 from deciban.text.raw import Documents
+from deciban.text.store import ItemSums
 from deciban.text.sums import (
-    ItemSums,
+    MAX_ITEMS,
+    Limit,
     TextSums,
     check_known,
     collect,
     damped,
     narrowed,
-    read,
     read_into,
     some_rows,
     stacked,
@@ -105,6 +109,25 @@ class TextChoice:
     left_out: LeftOut | None = None
     doubts: tuple[tuple[Doubt, float], ...] = ()
     importance: Importance | None = None  # of words, on some of the documents
+    tokens: dict[str, list[str]] = field(default_factory=dict, repr=False)  # of the names in it, once they are known
+
+    def __reduce__(self) -> tuple[type[TextChoice], tuple[Any, ...]]:
+        held = self.strengths, self.factors, self.ridges, self.pool, self.classes, self.left_out, self.doubts
+        return TextChoice, (*held, self.importance)
+
+    def with_known_words(self, knows: Callable[[Sequence[str]], Array], rule: TokenRule) -> TextChoice:
+        """Without the importance of words of which nothing is known any more."""
+        if self.importance is None:
+            return self
+        names = [item.name for item in self.importance.items]
+        for name in names if len(self.tokens) < len(names) else ():
+            self.tokens[name] = rule.tokens(name, lower=False)
+        words = sorted({word for name in names for word in self.tokens[name]})
+        known = {word for word, there in zip(words, knows(words).tolist(), strict=True) if there}
+        left = [name for name in names if name in (CORRECTION, ABSENT) or known.issuperset(self.tokens[name])]
+        if len(left) == len(names):
+            return self
+        return replace(self, importance=self.importance.only(left), tokens={name: self.tokens[name] for name in left})
 
     def of_classes(self, classes: Array) -> TextChoice:
         """The same for other classes; a new one is treated as rare, and has no offset."""
@@ -115,6 +138,12 @@ class TextChoice:
         left_out = None if self.left_out is None else self.left_out.in_classes(places)
         factors = np.append(self.factors, self.factors.max(initial=1.0))[places]
         return replace(self, pool=self.pool.in_classes(places), factors=factors, classes=classes, left_out=left_out)
+
+    @property
+    def groups(self) -> tuple[Floats, Codes]:
+        """The distinct factors, and which of them each class has."""
+        factor, group = np.unique(self.factors, return_inverse=True)
+        return factor, group.astype(np.int32)
 
     @property
     def ridge_weights(self) -> Floats:
@@ -158,21 +187,32 @@ class Graded(Learner):
         class_prior: str | Floats,
         n_features: int | None = None,
         rule: TokenRule = BY_SCRIPT,
+        max_items: int | None = MAX_ITEMS,
     ) -> Graded:
         lexicon = Lexicon(rule=rule) if n_features is None else HashedLexicon.none(n_features, rule)
-        return cls(TextSums.none(classes, blocks, closed, lexicon.fresh).with_words(prior), None, prior, class_prior)
+        sums = TextSums.none(classes, blocks, closed, lexicon.fresh, Limit(max_items, tuple(prior)))
+        return cls(sums, None, prior, class_prior)
 
     def zero(self) -> Graded:
-        sums = self.sums.nothing().with_words(self.prior)
-        return replace(self, sums=sums, unlabelled=0, choosing=False, kept=NONE_KEPT)
+        return replace(self, sums=self.sums.nothing(), unlabelled=0, choosing=False, kept=NONE_KEPT)
 
     @property
     def n_features(self) -> int | None:
-        return self.sums.lexicon.n_features
+        return self.sums.n_features
 
     @property
     def rule(self) -> TokenRule:
-        return self.sums.lexicon.rule
+        return self.sums.rule
+
+    @property
+    def limit(self) -> Limit:
+        return self.sums.limit
+
+    def with_limit(self, most: int | None) -> Graded:
+        """The same with as many items allowed."""
+        if most == self.limit.most:
+            return self
+        return replace(self, sums=replace(self.sums, limit=self.limit._replace(most=most)).cut()[0])
 
     @property
     def classes(self) -> Array:
@@ -186,6 +226,12 @@ class Graded(Learner):
     def closed(self) -> bool:
         return self.sums.closed
 
+    @property
+    def log_prior(self) -> Floats:
+        if "log_prior" not in self._cache:
+            self._cache["log_prior"] = log_class_prior(self.class_prior, self.weight)
+        return self._cache["log_prior"]  # type: ignore[no-any-return]  # put there above
+
     def with_prior(self, class_prior: str | Floats) -> Graded:
         return replace(self, class_prior=class_prior)
 
@@ -195,7 +241,8 @@ class Graded(Learner):
         labels = labels.placed(self.classes) if self.closed else labels
         sums = self._collected(rows.batches(), labels.codes, labels.classes, weight, n_jobs)
         kept = Kept.of(rows, labels, weight, self.rule) if self.choosing else NONE_KEPT
-        return replace(self, sums=replace(sums, closed=self.closed), unlabelled=0, kept=kept)
+        sums = replace(sums, closed=self.closed, limit=sums.limit._replace(most=self.limit.most))
+        return replace(self, sums=sums, unlabelled=0, kept=kept)
 
     def learn(self, rows: Texts, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Graded:
         return self._plus(self.batch(rows, labels, weight, n_jobs))._chosen_if_possible(n_jobs)
@@ -203,7 +250,7 @@ class Graded(Learner):
     def _collected(
         self, batches: Iterable[Documents], y: Codes, classes: Array, weight: Floats | None, n_jobs: int | None
     ) -> TextSums:
-        none = TextSums.none(classes, self.sums.blocks, fresh=self.sums.lexicon.fresh)
+        none = TextSums.none(classes, self.sums.blocks, fresh=self.sums.fresh, limit=self.sums.limit.of_part())
         common = None if self.sums.common is None else self.sums.common.none(len(classes))
         return collect(batches, y, replace(none, common=common), weight, n_jobs)
 
@@ -212,13 +259,16 @@ class Graded(Learner):
     ) -> Graded:
         """The model of all documents, from an empty one. The common items are chosen and the weights fitted on
         `evaluated`, whose marks are given. Each document is read once."""
-        lexicon = self.sums.lexicon.copy()
+        lexicon, limit = self.sums.lexicon.copy(), self.sums.limit
         rows, order = read_all(lexicon, evaluated.documents, self.sums.blocks, n_jobs)
         y, weight = evaluated.y[order], None if evaluated.weight is None else evaluated.weight[order]
         total = sums_of(lexicon, rows, y, classes, weight)
         model = replace(self, sums=replace(total, closed=self.sums.closed)).with_common_items(rows, y, weight, n_jobs)
-        model = replace(model, sums=collect(others.documents, others.y, model.sums, others.weight, n_jobs))
-        return model._chosen_by(rows, y, mark[order], weight, n_jobs)
+        total = collect(others.documents, others.y, model.sums, others.weight, n_jobs)
+        sums, to = replace(total, limit=limit).cut()
+        if to is not None:
+            rows = {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()}
+        return replace(model, sums=sums)._chosen_by(rows, y, mark[order], weight, n_jobs)
 
     def with_common_items(self, rows: dict[str, Rows], y: Codes, weight: Floats | None, n_jobs: int | None) -> Graded:
         """With the most common items chosen, and their sums; the rows are all that was learned."""
@@ -239,17 +289,13 @@ class Graded(Learner):
             self.choice.of_classes(remaining.classes) if self.choice is not None and remaining.weight.any() else None
         )
         kept = self.kept.without(other.kept, remaining.classes, remaining.weight)
-        model = replace(self, sums=remaining.with_words(self.prior), choice=choice, kept=kept)
-        if choice is None or choice.importance is None:
-            return model
-        from deciban.text.importance import still_known
-
-        known = still_known(model, choice.importance)
-        return model if known is choice.importance else replace(model, choice=replace(choice, importance=known))
+        if choice is not None:
+            choice = choice.with_known_words(remaining.knows, self.rule)
+        return replace(self, sums=remaining, choice=choice, kept=kept)
 
     def scale(self, share: float) -> Graded:
         """With every sum times a number; choices stay."""
-        return replace(self, sums=self.sums.scale(share).with_words(self.prior), kept=self.kept.scale(share))
+        return replace(self, sums=self.sums.scale(share), kept=self.kept.scale(share))
 
     def __add__(self, other: Graded) -> Graded:
         """What both have learned, under the choices of the one that has learned more."""
@@ -299,21 +345,40 @@ class Graded(Learner):
             return None
         name = "gaussians, left out" if left_out else "gaussians"
         if name not in self._cache:
-            self._cache[name] = RidgeGaussians.of(self.sums.common, self.sums.weight, self.ridges(), left_out)
+            self._cache[name] = (
+                RidgeGaussians.of(self.sums.common, self.sums.weight, self.ridges(), left_out)
+                if left_out
+                else RidgeGaussians.joined([self._gaussian(r) for r in range(len(self.ridges()))])
+            )
         return self._cache[name]  # type: ignore[no-any-return]  # put there above
+
+    def _gaussian(self, r: int) -> ItemGaussian:
+        """That of one ridge, cached: to solve for those without weight would be in vain."""
+        assert self.sums.common is not None
+        name = f"gaussian {r}"
+        if name not in self._cache:
+            self._cache[name] = ItemGaussian.of(self.sums.common, self.sums.weight, float(self.ridges()[r]), None)
+        return self._cache[name]  # type: ignore[no-any-return]  # put there above
+
+    def joint_slopes(self) -> tuple[Floats, Floats] | None:
+        """The weighted evidence of the common items is x · slopes + constants, (d, k) and (k,), up to a constant per
+        row; cached. None if it has no weight."""
+        weights = self.effective_choice.ridge_weights
+        if self.sums.common is None or not weights.any():
+            return None
+        if "slopes" not in self._cache:
+            parts = [(weights[r], *self._gaussian(r).weights()) for r in np.flatnonzero(weights).tolist()]
+            slopes = sum(weight * slope for weight, slope, _ in parts)
+            self._cache["slopes"] = (
+                np.ascontiguousarray(slopes),
+                sum(weight * constant for weight, _, constant in parts),
+            )
+        return self._cache["slopes"]  # type: ignore[no-any-return]  # put there above
 
     def item_vectors(self, rows: dict[str, Rows]) -> ItemVectors:
         """x of rows: the vectors of their common items."""
         assert self.sums.common is not None
-        return self.sums.common.vectors(self.common_columns(), rows)
-
-    def common_columns(self) -> dict[str, Codes]:
-        """By block, the place of each item among those that are modelled jointly, cached; −1 if it is not."""
-        assert self.sums.common is not None
-        lexicon, columns = self.sums.lexicon, self._cache.get("columns")
-        if columns is None or any(len(mine) != lexicon.size(block) for block, mine in columns.items()):
-            columns = self._cache["columns"] = self.sums.common.columns(lexicon)
-        return columns
+        return self.sums.common.vectors(self.sums.store.flat().columns(self.sums.common), rows)
 
     @property
     def vectors(self) -> int:
@@ -332,12 +397,25 @@ class Graded(Learner):
         if not self.prior or block != "words":
             return mine
         if "cells" not in self._cache:
-            unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
-            worth = np.where(self.sums.weight > 0, unit, 0.0)  # a class without documents has none of its own
-            items = self.sums.lexicon.find(self.prior)
-            extra = pseudo_cells(self.prior, items, self.classes, worth, mine.size)
-            self._cache["cells"] = mine.combined(extra, np.arange(mine.size, dtype=np.int32))[0]
+            self._cache["cells"] = self._with_pseudo_counts(mine, np.arange(mine.size), self.sums.lexicon)
         return self._cache["cells"]  # type: ignore[no-any-return]  # put there above
+
+    def cells_as_numbered(self, block: str, items: Codes | None = None) -> ItemSums:
+        """The same for all items of `sums.store`, as that numbers them, or for these; −1 has none."""
+        store = self.sums.store
+        mine = store.as_numbered(block) if items is None else store.take(block, items)
+        if not self.prior or block != "words":
+            return mine
+        return self._with_pseudo_counts(mine, np.arange(mine.size) if items is None else items, store.like)
+
+    def _with_pseudo_counts(self, mine: ItemSums, items: Array, lexicon: Items) -> ItemSums:
+        """The sums of words with these numbers in the lexicon, with the pseudo-counts."""
+        unit = float(self.strengths()["words"][STRENGTHS.index(1.0)])
+        worth = np.where(self.sums.weight > 0, unit, 0.0)  # a class without documents has none of its own
+        which, extra = pseudo_cells(self.prior, lexicon.find(self.prior), self.classes, worth)
+        place = np.minimum(np.searchsorted(which, items), len(which) - 1)
+        rows = np.where(which[place] == items, place, -1).astype(np.int32)
+        return mine.combined(extra, rows)[0]
 
     def table(self, block: str, which: Codes | None = None, n_jobs: int | None = None) -> Tables:
         """Tables derived from a block's sums, of all items or only of `which`."""
@@ -436,14 +514,21 @@ class Graded(Learner):
 
     def log_joints(self, rows: Texts, n_jobs: int | None = None) -> Floats:
         """`pooled` for documents."""
-        parts = [
-            (at, self.pooled(self.evidence(mine, n_jobs), self.log_prior))
-            for at, mine in self._numbered(rows.batches(), n_jobs)
+        answers, store = self.answers(), self.sums.store
+
+        def work(documents: Documents, start: int, stop: int) -> Floats:
+            return answers.scores(self, store.numbered(documents, start, stop), n_jobs)
+
+        pieces = [
+            piece for documents in rows.batches() for piece in over_blocks(self.rule.prepared(documents), n_jobs, work)
         ]
-        out = np.empty((sum(len(at) for at, _ in parts), len(self.classes)))
-        for at, scores in parts:
-            out[at] = scores
-        return out
+        return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, len(self.classes))), *pieces])
+
+    def answers(self) -> TextAnswers:
+        """What answers are derived from, cached."""
+        if "answers" not in self._cache:
+            self._cache["answers"] = TextAnswers(self)
+        return self._cache["answers"]  # type: ignore[no-any-return]  # put there above
 
     def log_posterior_without(
         self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
@@ -467,7 +552,7 @@ class Graded(Learner):
         if left_out is not None and mark is not None:
             mark = left_out.marks(mark, own)
         for at, rows in self._numbered(texts.batches(), n_jobs):
-            check_known(at if weight is None else at[weight[at] > 0], at, rows)
+            check_known(at if weight is None else at[weight[at] > 0], at, rows, self.sums.limit)
             removed, mine = None if weight is None else weight[at], prior[row_prior[at]]
             evidence = self.evidence_without(rows, own[at], removed, n_jobs)
             if left_out is None or mark is None:
@@ -490,14 +575,14 @@ class Graded(Learner):
     def explain(self, row: Texts, target: int | None = None, against: int | None = None, **how: Any) -> TextEvidence:
         """One document's evidence for a class over another: `by` word, or by item."""
         text = row.string(0)
-        (_, rows), *_ = numbered(Documents([text], row.lower), self.sums.lexicon, self.sums.blocks, 1)
-        scores = self.pooled(self.evidence(rows), self.log_prior)[0]
+        rows = self.sums.store.numbered(Documents([text], row.lower), 0, 1)
+        scores = self.answers().scores(self, rows)[0]
         return views.explain(self, text, rows, scores, target, against, row.lower, how.get("by", "column"))
 
     def strongest_items(self, row: Texts, target: int, against: int, most: int) -> list[tuple[str, float]]:
-        document = Documents([row.string(0)], row.lower)
-        (_, rows), *_ = numbered(document, self.sums.lexicon, self.sums.blocks, 1)
-        return views.strongest_items(self, rows, document, target, against, most)
+        text = row.string(0)
+        rows = self.sums.store.numbered(Documents([text], row.lower), 0, 1)
+        return views.strongest_items(self, text, rows, row.lower, target, against, most)
 
     @property
     def stored_importance(self) -> Importance | None:
@@ -516,7 +601,7 @@ class Graded(Learner):
 
         if self.choice is None:
             return self
-        return replace(self, choice=replace(self.choice, importance=at_fit(self, rows, codes, weight)))
+        return replace(self, choice=replace(self.choice, importance=at_fit(self, rows, codes, weight), tokens={}))
 
     def strongest(self, target: int, most: int) -> list[tuple[str, float]]:
         if self.stored_importance is not None:
@@ -552,7 +637,8 @@ class Graded(Learner):
         own, mark = codes, marks(rows.strings())
         pieces = list(self._numbered(rows.batches(), n_jobs))
         for at, piece in pieces:
-            check_known(at[own[at] >= 0] if weight is None else at[(own[at] >= 0) & (weight[at] > 0)], at, piece)
+            some = at[own[at] >= 0] if weight is None else at[(own[at] >= 0) & (weight[at] > 0)]
+            check_known(some, at, piece, self.sums.limit)
         order = np.concatenate([np.zeros(0, dtype=np.intp), *(at for at, _ in pieces)])
         items = {block: stacked([piece[block] for _, piece in pieces]) for block in self.sums.blocks}
         y, w = own[order], None if weight is None else weight[order]
@@ -635,8 +721,12 @@ class Graded(Learner):
         on only the labelled documents.
         """
         mark, unlabelled = marks(rows.strings()), int((codes < 0).sum())
-        model = self._filled(rows.batches(), codes, mark, weight, hidden.weight, n_jobs, watch or (lambda *_: None))
-        return replace(model, unlabelled=self.unlabelled + unlabelled)
+        unlimited = replace(self, sums=replace(self.sums, limit=self.sums.limit._replace(most=None)))
+        model = unlimited._filled(
+            rows.batches(), codes, mark, weight, hidden.weight, n_jobs, watch or (lambda *_: None)
+        )
+        sums, _ = replace(model.sums, limit=self.sums.limit).cut()
+        return replace(model, sums=sums, unlabelled=self.unlabelled + unlabelled)
 
     def _filled(
         self,
@@ -718,21 +808,19 @@ def shared_out(sums: TextSums, rows: dict[str, Rows], posterior: Floats, amount:
     return sums_of(sums.lexicon, *some)
 
 
-def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats, size: int) -> ItemSums:
-    """The user's pseudo-counts, {word: n} for every class or {word: {class: n}}, as sums of the words' items; n is in
-    units of `unit`, by class. With hashing, several words may be one item."""
+def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: Floats) -> tuple[Codes, ItemSums]:
+    """The user's pseudo-counts, {word: n} for every class or {word: {class: n}}, as sums of the words' items, which are
+    ascending; n is in units of `unit`, by class. With hashing, several words may be one item."""
     labels = classes.tolist()
     by_word: dict[int, Floats] = {}
     for item, value in zip(items.tolist(), prior.values(), strict=True):
         mine = [float(value.get(c, 0.0)) if isinstance(value, Mapping) else float(value) for c in labels]
         by_word[item] = by_word.get(item, 0.0) + np.array(mine)
-    ptr, cls, val = np.zeros(size + 1, dtype=np.int64), [], []
-    for item in sorted(by_word):
-        some = np.flatnonzero(by_word[item] * unit > 0)
-        ptr[item + 1] = len(some)
-        cls += some.tolist()
-        val += (by_word[item] * unit)[some].tolist()
-    return ItemSums(np.cumsum(ptr), np.array(cls, dtype=np.int32), np.array(val))
+    which = np.array(sorted(by_word), dtype=np.int32)
+    table = np.array([by_word[item] * unit for item in which.tolist()])
+    row, cls = np.nonzero(table > 0)
+    ptr = np.concatenate([[0], np.cumsum((table > 0).sum(axis=1))]).astype(np.int64)
+    return which, ItemSums(ptr, cls.astype(np.int32), table[row, cls])
 
 
 def length(rows: dict[str, Rows]) -> int:
@@ -769,10 +857,8 @@ def numbered(
     documents: Documents, lexicon: Items, blocks: Sequence[str], n_jobs: int | None
 ) -> Iterator[tuple[Array, dict[str, Rows]]]:
     """Documents as rows numbered by the lexicon (−1: unknown), in pieces, each with its document numbers."""
-    for part in read(documents, blocks, n_jobs, lexicon):
-        to = lexicon.places(part.lexicon)
-        for start, stop, rows in part.pieces:
-            yield (
-                np.arange(start, stop),
-                {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()},
-            )
+
+    def work(documents: Documents, start: int, stop: int) -> tuple[Array, dict[str, Rows]]:
+        return np.arange(start, stop), lexicon.numbered(documents, start, stop, blocks)
+
+    yield from over_blocks(lexicon.rule.prepared(documents), n_jobs, work)

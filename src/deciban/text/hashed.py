@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from deciban.text.items import BLOCKS, Items, Lexicon, Rows
 from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
+SHARED = Lock()  # for sets of new buckets, which threads share
 MAX_BUCKETS = 2**31 - 1  # hashes have 32 bits, of which the sign is dropped
 
 
@@ -112,13 +114,45 @@ class HashedLexicon(Items):
     def is_empty(self) -> bool:
         return not any(map(len, self.sets.values()))
 
-    def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
+    def read(self, documents: Documents, start: int, stop: int, blocks: Sequence[str]) -> dict[str, Rows]:
         spelled, out = Lexicon(rule=self.rule), {}  # strings are not kept after this call
-        for block, (ids, indptr) in spelled.streams(documents, start, stop, blocks).items():
+        for block, (indptr, items) in spelled.read(documents, start, stop, blocks).items():
             mine = self.sets[block]
-            numbers = np.append(mine.number(hashes(spelled, block)), np.int32(-1))  # number −1 is in no bucket
-            _, indices, begin = kernel.count(numbers[ids], indptr, len(mine))
+            numbers = mine.number(hashes(spelled, block))
+            _, indices, begin = kernel.count(numbers[items], indptr, len(mine))
             out[block] = begin, indices
+        return out
+
+    def numbered(
+        self, documents: Documents, start: int, stop: int, blocks: Sequence[str], more: Self | None = None
+    ) -> dict[str, Rows]:
+        own = self.fresh()
+        rows = own.read(documents, start, stop, blocks)
+        to = self.places(own, more)
+        return {block: (indptr, to[block][indices]) for block, (indptr, indices) in rows.items()}
+
+    def beyond(self) -> Self:
+        return self.fresh()
+
+    def adopted(self, other: Self, more: Self) -> dict[str, Codes]:
+        return self._numbers(other, more, grow=True)
+
+    def _numbers(self, other: Self, more: Self | None, grow: bool) -> dict[str, Codes]:
+        out = {}
+        for block, mine in self.sets.items():
+            to = out[block] = mine.locate(other.sets[block])
+            unknown = np.flatnonzero(to < 0).astype(np.int32)
+            if more is not None and len(unknown):
+                some, theirs = other.sets[block].take(unknown), more.sets[block]
+                with SHARED:
+                    numbers = theirs.merge(some) if grow else theirs.locate(some)
+                to[unknown] = np.where(numbers >= 0, numbers + len(mine), -1)
+        return out
+
+    def joined(self, more: Self, sizes: dict[str, int]) -> Self:
+        out = self.copy()
+        for block, size in sizes.items():
+            out.sets[block].merge(more.sets[block].take(np.arange(size - self.size(block), dtype=np.int32)))
         return out
 
     def copy(self) -> Self:
@@ -127,8 +161,20 @@ class HashedLexicon(Items):
     def merge(self, other: Self) -> dict[str, Codes]:
         return {block: mine.merge(other.sets[block]) for block, mine in self.sets.items()}
 
-    def places(self, other: Self) -> dict[str, Codes]:
-        return {block: mine.locate(other.sets[block]) for block, mine in self.sets.items()}
+    def places(self, other: Self, more: Self | None = None) -> dict[str, Codes]:
+        return self._numbers(other, more, grow=False)
+
+    def placed(self, spelled: Lexicon, blocks: Iterable[str], more: Self | None = None) -> dict[str, Codes]:
+        out = {}
+        for block in blocks:
+            hashed = hashes(spelled, block)
+            out[block] = self.sets[block].place(hashed)
+            if more is not None:
+                with SHARED:
+                    theirs = more.sets[block].place(hashed)
+                beyond = (out[block] < 0) & (theirs >= 0)
+                out[block] = np.where(beyond, theirs + self.size(block), out[block]).astype(np.int32)
+        return out
 
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
@@ -144,16 +190,6 @@ class HashedLexicon(Items):
 
     def names(self, block: str, which: Codes) -> list[str]:
         return self.sets[block].strings(which)
-
-    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
-        spelled = Lexicon(rule=self.rule)
-        ids, _ = spelled.streams(document, 0, 1, (block,))[block]
-        present = np.unique(ids[ids >= 0]).astype(np.int32)
-        numbers = self.sets[block].place(hashes(spelled, block)[present])
-        by_number: dict[int, list[tuple[str, ...]]] = {}
-        for number, parts in zip(numbers.tolist(), spelled.parts(block, present), strict=True):
-            by_number.setdefault(number, []).append(parts)
-        return [by_number[item] for item in which.tolist()]
 
 
 def check_words_are_kept(n_features: int | None) -> None:

@@ -19,7 +19,6 @@ from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
 from deciban.text.common import RidgeGaussians
 from deciban.text.documents import Texts
-from deciban.text.hashed import HashedLexicon, hashes
 from deciban.text.item_names import item_name
 from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows
 from deciban.text.kept import smallest
@@ -105,16 +104,6 @@ def documents_at_fit(model: Graded, strings: list[str]) -> int:
     return int(np.clip(most, MIN_DOCUMENTS_AT_FIT, MAX_DOCUMENTS_AT_FIT))
 
 
-def still_known(model: Graded, found: Importance) -> Importance:
-    """Without words that the model has forgotten."""
-    by_name = {item.name: model.rule.tokens(item.name, lower=False) for item in found.items}
-    tokens = sorted({token for parts in by_name.values() for token in parts})
-    known = {token for token, at in zip(tokens, model.sums.lexicon.find(tokens).tolist(), strict=True) if at >= 0}
-    return found.only(
-        [name for name, parts in by_name.items() if name in (CORRECTION, ABSENT) or known.issuperset(parts)]
-    )
-
-
 def without(model: Graded, rows: dict[str, Rows], y: Codes, weight: Floats | None) -> Graded:
     """The model without learned documents; its items and choices stay."""
     some = sums_of(model.sums.lexicon, rows, y, model.classes, weight, model.sums.common)
@@ -146,8 +135,8 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     from deciban.text.views import evidence, hats
 
     which, (indptr, place) = narrowed(rows, model.sums.cells[block].size)
-    table = model.table(block, which, 1)
-    some = np.flatnonzero(np.diff(table.cells.ptr) > 0)
+    cells = model.cells(block).take(which)
+    some = np.flatnonzero(cells.known)
     of_known = np.full(len(which) + 1, -1)  # an unknown item is −1, the last
     of_known[some] = np.arange(len(some))
     document = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
@@ -157,7 +146,8 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     used = np.flatnonzero(weights.any(axis=1))  # strengths
     if not len(known) or not len(used):
         return ItemEntries(document[:0], known[:0], np.zeros((0, len(model.classes))))
-    weights, (log_odds, kappa) = weights[used], evidence(table, some, used)
+    strength = model.strengths()[block][used]
+    weights, (log_odds, kappa) = weights[used], evidence(cells.take(some), strength, model.shares())
     mine = kappa[known]
     total, square = (np.stack([np.bincount(document, c, minlength=n) for c in x.T], axis=1) for x in (mine, mine**2))
     belief = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)])[known] / np.sqrt(total)[document]
@@ -213,11 +203,7 @@ class Spelled(NamedTuple):
         numbers = {block: some_rows(stacked([rows[block] for _, rows in pieces]), by_place) for block in blocks}
         parts = [lexicon.read(documents, 0, len(documents), blocks) for documents in texts.batches()]
         rows = {block: stacked([part[block] for part in parts]) for block in blocks}
-        if isinstance(known, HashedLexicon):
-            place = {block: known.sets[block].place(hashes(lexicon, block)) for block in blocks}
-        else:
-            assert isinstance(known, Lexicon)
-            place = known.places(lexicon)
+        place = known.placed(lexicon, blocks)
         names, first = lexicon.words.strings(), {"words": 0}
         for block in ("headers", "characters"):
             first[block] = len(names)
@@ -269,6 +255,7 @@ class Spelled(NamedTuple):
 
     def _of_characters(self, found: list[ItemEntries], words: Rows) -> Iterator[ItemEntries]:
         """The same of runs of characters."""
+        self.lexicon.spell()
         runs, begin = self.lexicon.spelled
         sizes = np.diff(begin)[words[1]]
         document = np.repeat(np.repeat(np.arange(len(words[0]) - 1), np.diff(words[0])), sizes)

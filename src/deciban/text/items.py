@@ -10,14 +10,15 @@ word and its least number of occurrences.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Self, TypeAlias
 
 import numpy as np
 
 from deciban._kernel import text as kernel
-from deciban._typing import Array, Codes
+from deciban._typing import Array, Codes, Floats
 from deciban.text.item_names import item_name
 from deciban.text.raw import Documents, PairVocabulary, Vocabulary
 from deciban.text.tokens import BY_SCRIPT, MAX_WORD_CHARACTERS, TokenRule
@@ -33,9 +34,10 @@ UNSPACED_RUNS = (2, 4)  # the same of letters in scripts without spaces between 
 MIN_REPEATED_WORDS, MAX_WORDS_FOR_REPEATS = 5, 100
 MAX_WORDS_OF_SHORT_TEXT = 64  # distinct words of a short text, on average, for which gaps and characters help
 DOCUMENTS_LOOKED_AT = 200  # to choose blocks
+MAX_TABULATED_SIZE = 4096  # functions of the number of a document's items are looked up for fewer
 
 ItemStream: TypeAlias = tuple[Codes, Array]  # numbers, one document after another, and where each document starts
-Rows: TypeAlias = tuple[Array, Codes]  # where each document starts, and its distinct items, ascending
+Rows: TypeAlias = tuple[Array, Codes]  # where each document starts, and its distinct items
 
 
 NOT_SPELLED: ItemStream = (np.zeros(0, np.int32), np.zeros(1, np.int64))
@@ -65,8 +67,28 @@ class Items(ABC):
     def is_empty(self) -> bool: ...
 
     @abstractmethod
-    def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
+    def read(self, documents: Documents, start: int, stop: int, blocks: Sequence[str]) -> dict[str, Rows]:
         """The distinct items of each document, by block; new ones are added."""
+
+    @abstractmethod
+    def numbered(
+        self, documents: Documents, start: int, stop: int, blocks: Sequence[str], more: Self | None = None
+    ) -> dict[str, Rows]:
+        """The same by the numbers of the present items, and after those of the items of `more`, −1 for others; none is
+        added."""
+
+    @abstractmethod
+    def beyond(self) -> Self:
+        """An empty set for items that this one does not have: see `adopted`."""
+
+    @abstractmethod
+    def adopted(self, other: Self, more: Self) -> dict[str, Codes]:
+        """By block, the number of each of the other's items, as `numbered` has them; those that are new are added to
+        `more`, which threads may read at the same time."""
+
+    @abstractmethod
+    def joined(self, more: Self, sizes: dict[str, int]) -> Self:
+        """A set of these items and the first of `more`, as many as there are `sizes`, by block."""
 
     @abstractmethod
     def copy(self) -> Self: ...
@@ -76,8 +98,12 @@ class Items(ABC):
         """Add the other's items after the present ones; by block, the new number of each."""
 
     @abstractmethod
-    def places(self, other: Self) -> dict[str, Codes]:
-        """By block, the number here of each of the other's items; −1 if unknown."""
+    def places(self, other: Self, more: Self | None = None) -> dict[str, Codes]:
+        """By block, the number here of each of the other's items, as `numbered` has them; −1 if unknown."""
+
+    @abstractmethod
+    def placed(self, spelled: Lexicon, blocks: Iterable[str], more: Self | None = None) -> dict[str, Codes]:
+        """The same for items of a lexicon with strings, which may be of another kind."""
 
     @abstractmethod
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
@@ -94,10 +120,6 @@ class Items(ABC):
     @abstractmethod
     def names(self, block: str, which: Codes) -> list[str]:
         """Names of items, for display."""
-
-    @abstractmethod
-    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
-        """The words, or pairs of words, of these items in a document that has them; an item may have several."""
 
 
 @dataclass(slots=True)
@@ -126,67 +148,55 @@ class Lexicon(Items):
     def is_empty(self) -> bool:
         return len(self.words) == 1 and not any(self.size(block) for block in BLOCKS[1:])
 
-    def read(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, Rows]:
-        out = {}
-        for block, (ids, indptr) in self.streams(documents, start, stop, blocks).items():
-            _, indices, begin = kernel.count(ids, indptr, self.size(block))
-            out[block] = begin, indices
+    def read(self, documents: Documents, start: int, stop: int, blocks: Sequence[str]) -> dict[str, Rows]:
+        return row_reader(tuple(blocks), self.rule).learn(self.rule.prepared(documents), start, stop, self.sets())
+
+    def numbered(
+        self, documents: Documents, start: int, stop: int, blocks: Sequence[str], more: Self | None = None
+    ) -> dict[str, Rows]:
+        reader, beyond = row_reader(tuple(blocks), self.rule), None if more is None else more.sets()
+        return reader.ask(self.rule.prepared(documents), start, stop, self.sets(), beyond)
+
+    def beyond(self) -> Self:
+        return type(self)(Vocabulary(), rule=self.rule)
+
+    def adopted(self, other: Self, more: Self) -> dict[str, Codes]:
+        with more.sets():
+            to = {}
+            for block in ("words", "characters"):
+                to[block] = getattr(self, block).locate(getattr(other, block))
+                new = np.flatnonzero(to[block] < 0).astype(np.int32)
+                to[block][new] = getattr(more, block).merge(getattr(other, block).take(new)) + self.size(block)
+            for block in (*PAIRED, "repeats"):
+                first, second = getattr(other, block).arrays()
+                first, second = to["words"][first], to["words"][second] if block in PAIRED else second
+                to[block] = getattr(self, block).find(first, second)
+                new = np.flatnonzero(to[block] < 0).astype(np.int32)
+                to[block][new] = getattr(more, block).add(first[new], second[new]) + self.size(block)
+            return to
+
+    def joined(self, more: Self, sizes: dict[str, int]) -> Self:
+        out = self.copy()
+        for block, size in sizes.items():
+            new = np.arange(size - self.size(block), dtype=np.int32)
+            if block in ("words", "characters"):
+                getattr(out, block).merge(getattr(more, block).take(new))
+            else:
+                getattr(out, block).add(*getattr(more, block).arrays(new))
         return out
 
-    def streams(self, documents: Documents, start: int, stop: int, blocks: Iterable[str]) -> dict[str, ItemStream]:
-        """The items of each document, by block, some of them more than once; new ones are added."""
-        documents = self.rule.prepared(documents)  # at once if possible
-        ids, indptr, fields = kernel.tokenize(
-            documents,
-            start,
-            stop,
-            self.words,
-            True,
-            self.rule.name,
-            longest=MAX_WORD_CHARACTERS,
-            headers="headers" in blocks,
-        )
-        out = {"words": (ids, indptr)}
-        if "pairs" in blocks:
-            out["pairs"] = kernel.pair_up(ids, indptr, ids, indptr, 1, self.pairs, True, 0)
-        if "headers" in blocks:
-            assert fields is not None
-            out["headers"] = kernel.pair_up(fields, indptr, ids, indptr, 0, self.headers, True)
-        if "gaps" in blocks:
-            near, far = (kernel.pair_up(ids, indptr, ids, indptr, gap, self.gaps, True) for gap in GAPS)
-            out["gaps"] = interleaved(near, far)
-        if "characters" in blocks or "repeats" in blocks:
-            times, distinct, begin = kernel.count(ids, indptr, len(self.words))
-            out["words"] = distinct, begin
-            if "characters" in blocks:
-                self._spell()
-                out["characters"] = kernel.spread(distinct, begin, *self.spelled)
-                if self.rule.scripts:
-                    unspaced = kernel.stretches(documents, start, stop, self.characters, True, *UNSPACED_RUNS)
-                    out["characters"] = interleaved(out["characters"], unspaced)
-            if "repeats" in blocks:
-                out["repeats"] = self._repeated(times, distinct, begin)
-        return {block: out[block] for block in blocks}
-
-    def _repeated(self, times: Array, words: Codes, begin: Array) -> ItemStream:
-        """The repeated words of each document, once for every one of REPEAT_TIMES that they reach."""
-        some = np.flatnonzero(times >= REPEAT_TIMES[0])
-        reached = (times[some, None] >= REPEAT_TIMES).sum(axis=1)
-        which = np.repeat(some, reached)
-        first = np.cumsum(reached) - reached
-        level = np.array(REPEAT_TIMES, dtype=np.int32)[np.arange(len(which)) - np.repeat(first, reached)]
-        ends = np.append(0, np.cumsum(reached))[np.searchsorted(some, begin)]
-        return self.repeats.add(words[which], level), ends
+    def sets(self) -> kernel.Sets:
+        return kernel.Sets(self.words, self.pairs, self.headers, self.gaps, self.characters, self.repeats)
 
     def runs_of(self, words: Iterable[str]) -> dict[str, list[str]]:
         """The runs of characters of these words, which are added; a run that a word has twice is listed twice."""
         numbers = self.words.add(words)
-        self._spell()
+        self.spell()
         ids, indptr = self.spelled
         spelled = zip(self.words.strings(numbers), indptr[numbers], indptr[numbers + 1], strict=True)
         return {word: self.characters.strings(ids[start:end]) for word, start, end in spelled}
 
-    def _spell(self) -> None:
+    def spell(self) -> None:
         """The runs of characters of every word that has none yet."""
         ids, indptr = self.spelled
         syllables = SYLLABLE_RUNS if self.rule.scripts else None
@@ -208,35 +218,48 @@ class Lexicon(Items):
         to["repeats"] = self.repeats.merge(other.repeats, to["words"], np.arange(REPEAT_TIMES[-1] + 1, dtype=np.int32))
         return to
 
-    def places(self, other: Self) -> dict[str, Codes]:
-        to = {"words": self.words.locate(other.words)}
-        for block in (*PAIRED, "repeats"):
-            first, second = getattr(other, block).arrays()
+    def places(self, other: Self, more: Self | None = None) -> dict[str, Codes]:
+        return self.placed(other, BLOCKS, more)
+
+    def placed(self, spelled: Lexicon, blocks: Iterable[str], more: Self | None = None) -> dict[str, Codes]:
+        to = {"words": self.words.locate(spelled.words), "characters": self.characters.locate(spelled.characters)}
+        if more is not None:
+            for block, mine in to.items():
+                theirs = getattr(more, block).locate(getattr(spelled, block))
+                to[block] = np.where((mine < 0) & (theirs >= 0), theirs + self.size(block), mine).astype(np.int32)
+        for block in (block for block in (*PAIRED, "repeats") if block in blocks):
+            first, second = getattr(spelled, block).arrays()
             first, second = to["words"][first], to["words"][second] if block in PAIRED else second
             known = np.flatnonzero((first >= 0) & (second >= 0))
-            to[block] = np.full(len(first), -1, dtype=np.int32)
-            to[block][known] = getattr(self, block).find(first[known], second[known])
-        to["characters"] = self.characters.locate(other.characters)
-        return to
+            first, second = first[known], second[known]
+            number = getattr(self, block).find(first, second)
+            if more is not None:
+                theirs = getattr(more, block).find(first, second)
+                number = np.where((number < 0) & (theirs >= 0), theirs + self.size(block), number)
+            to[block] = np.full(len(getattr(spelled, block)), -1, dtype=np.int32)
+            to[block][known] = number
+        return {block: to[block] for block in blocks}
 
     def kept(self, keep: dict[str, Array]) -> tuple[Self, dict[str, Codes]]:
-        """As in Items; the words of kept pairs and repeats are kept too."""
+        """As in Items; the words of kept pairs and repeats are kept too. Sets of which all is kept are shared."""
         keep_word = keep["words"].copy()
         keep_word[0] = True
-        for block in PAIRED:
-            for numbers in getattr(self, block).arrays():
-                keep_word[numbers[keep[block]]] = True
-        keep_word[self.repeats.arrays()[0][keep["repeats"]]] = True
+        if not keep_word.all():
+            for block in PAIRED:
+                for numbers in getattr(self, block).arrays():
+                    keep_word[numbers[keep[block]]] = True
+            keep_word[self.repeats.arrays()[0][keep["repeats"]]] = True
         which = {block: np.flatnonzero(keep[block]).astype(np.int32) for block in BLOCKS}
         which["words"] = np.flatnonzero(keep_word).astype(np.int32)
-        new = np.cumsum(keep_word).astype(np.int32) - 1
-        words, characters = self.words.take(which["words"]), self.characters.take(which["characters"])
-        out = type(self)(words, characters=characters, rule=self.rule)
-        for block in PAIRED:
-            first, second = getattr(self, block).arrays()
-            setattr(out, block, PairVocabulary(new[first[which[block]]], new[second[which[block]]]))
-        repeated, times = self.repeats.arrays(which["repeats"])
-        out.repeats = PairVocabulary(new[repeated], times)
+        same, new = keep_word.all(), np.cumsum(keep_word, dtype=np.int32) - 1
+        out = type(self)(self.words if same else self.words.take(which["words"]), rule=self.rule)
+        out.characters = self.characters if keep["characters"].all() else self.characters.take(which["characters"])
+        for block in (*PAIRED, "repeats"):
+            if same and keep[block].all():
+                setattr(out, block, getattr(self, block))
+            else:
+                first, second = getattr(self, block).arrays(which[block])
+                setattr(out, block, PairVocabulary(new[first], new[second] if block in PAIRED else second))
         return out, which
 
     def find(self, words: Iterable[str]) -> Codes:
@@ -261,9 +284,18 @@ class Lexicon(Items):
     def names(self, block: str, which: Codes) -> list[str]:
         return [item_name(block, parts) for parts in self.parts(block, which)]
 
-    def spellings(self, block: str, which: Codes, document: Documents) -> list[list[tuple[str, ...]]]:
-        del document
-        return [[parts] for parts in self.parts(block, which)]
+
+@cache
+def row_reader(blocks: tuple[str, ...], rule: TokenRule) -> kernel.RowReader:
+    """What reads texts as rows of these blocks."""
+    lengths = RUNS, SYLLABLE_RUNS, UNSPACED_RUNS
+    return kernel.RowReader(blocks, rule.name, MAX_WORD_CHARACTERS, GAPS, REPEAT_TIMES, *lengths)
+
+
+def by_size(rows: Rows, table: Floats, formula: Callable[[Array], Floats]) -> Floats:
+    """A function of the number of distinct items of each row, from a table of it where that is long enough."""
+    u = rows[0][1:] - rows[0][:-1]
+    return table[u] if not len(u) or u.max() < len(table) else formula(u)
 
 
 def interleaved(a: ItemStream, b: ItemStream) -> ItemStream:

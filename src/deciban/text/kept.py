@@ -7,8 +7,9 @@ keeps the same documents as a model of all of them, in any order, and memory is 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from threading import RLock
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -22,17 +23,94 @@ from deciban.text.documents import Texts
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MAX_KEPT_DOCUMENTS = 20_000
+MAX_KEPT_CHARACTERS = 1 << 28  # of all of them; and if they have more, documents with more than the next are not kept
+MAX_CHARACTERS_OF_ONE = MAX_KEPT_CHARACTERS >> 8
 MAX_FITTED_CELLS = 100_000  # documents times classes to fit weights on: more changes them little
+FEW_DOCUMENTS = 256  # are added one by one
+SHARED = RLock()  # held while a shelf is used
 MIN_KEPT_WEIGHT = 2.0**-10  # of a document: with less, the sums may have lost some of its words
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kept:
-    """Kept documents with their labels and weights."""
+Row: TypeAlias = tuple[str, Any, float]  # a document, its label and its weight
 
-    rows: tuple[tuple[str, Any, float], ...] = ()
-    lower: bool = True  # whether capitals are read as small letters
-    rule: TokenRule = BY_SCRIPT
+
+class Shelf:
+    """Documents by number, to which some are added, and of which some are taken, in as long as they are."""
+
+    def __init__(self, rows: Iterable[Row], words_of: Callable[[str], str]) -> None:
+        self.rows, self.words_of = dict(enumerate(rows)), words_of
+        self.next = len(self.rows)
+        self.numbers: dict[tuple[str, Any], list[int]] = defaultdict(list)  # of each document and label
+        self.by_words: dict[tuple[str, Any], list[int]] | None = None  # the same by the words, once they are asked for
+        self.weights: dict[Any, float] = defaultdict(float)  # by label
+        self.characters = characters(self.rows.values())
+        for number, (text, label, weight) in self.rows.items():
+            self.numbers[text, label].append(number)
+            self.weights[label] += weight
+
+    def add(self, row: Row) -> int:
+        text, label, weight = row
+        number, self.next = self.next, self.next + 1
+        self.rows[number] = row
+        self.numbers[text, label].append(number)
+        if self.by_words is not None:
+            self.by_words[self.words_of(text), label].append(number)
+        self.weights[label] += weight
+        self.characters += len(text)
+        return number
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are twice as many documents or characters as are kept."""
+        return len(self.rows) > 2 * MAX_KEPT_DOCUMENTS or self.characters > 2 * MAX_KEPT_CHARACTERS
+
+    def take(self, number: int, weight: float) -> None:
+        """Takes a weight of a document away, or all of it."""
+        text, label, before = self.rows[number]
+        remaining = before - weight
+        self.weights[label] -= weight
+        if remaining > 1e-9 * before:
+            self.rows[number] = text, label, remaining
+            return
+        del self.rows[number]
+        self.characters -= len(text)
+        remove(self.numbers, (text, label), number)
+        if self.by_words is not None:
+            remove(self.by_words, (self.words_of(text), label), number)
+
+    def find(self, text: str, label: Any) -> list[int]:
+        return list(self.numbers.get((text, label), ()))
+
+    def find_words(self, text: str, label: Any) -> list[int]:
+        """Documents of the same words, which have the same sums."""
+        if self.by_words is None:
+            self.by_words = defaultdict(list)
+            for number, (kept, own, _) in self.rows.items():
+                self.by_words[self.words_of(kept), own].append(number)
+        return list(self.by_words.get((self.words_of(text), label), ()))
+
+
+def remove(lists: dict[tuple[str, Any], list[int]], key: tuple[str, Any], number: int) -> None:
+    lists[key].remove(number)
+    if not lists[key]:
+        del lists[key]
+
+
+class Kept:
+    """Kept documents with their labels and weights: a value.
+
+    Those that follow each other share a shelf. The newest one has it; an older one knows what the next one has changed,
+    and gets its documents back from there if it is asked for them.
+    """
+
+    __slots__ = ("_changes", "_next", "_rows", "_shelf", "lower", "rule")
+
+    def __init__(self, rows: Iterable[Row] = (), lower: bool = True, rule: TokenRule = BY_SCRIPT) -> None:
+        self.lower, self.rule = lower, rule  # whether capitals are read as small letters; how texts are cut
+        self._rows: tuple[Row, ...] | None = tuple(rows)
+        self._shelf: Shelf | None = None
+        self._next: Kept | None = None
+        self._changes: list[tuple[int, Row | None]] = []  # what documents with these numbers were before
 
     @classmethod
     def of(cls, texts: Texts, labels: Labels, weight: Floats | None, rule: TokenRule = BY_SCRIPT) -> Kept:
@@ -40,7 +118,34 @@ class Kept:
         known = np.flatnonzero(labels.codes >= 0)
         names, weights = labels.classes.tolist(), np.ones(len(known)) if weight is None else weight[known]
         own = [names[code] for code in labels.codes[known].tolist()]
-        return cls(tuple(zip(texts.take(known).documents, own, weights.tolist(), strict=True)), texts.lower, rule)
+        return cls(zip(texts.take(known).documents, own, weights.tolist(), strict=True), texts.lower, rule)
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[Any, ...]]:
+        return Kept, (self.rows, self.lower, self.rule)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The documents, at most MAX_KEPT_DOCUMENTS of them with at most MAX_KEPT_CHARACTERS."""
+        with SHARED:
+            if self._rows is None:
+                self._rows = limited(self._every_row(), MAX_KEPT_DOCUMENTS)
+            return self._rows
+
+    def _every_row(self) -> tuple[Row, ...]:
+        """Those of the newest one, with all that was changed since undone."""
+        passed, one = [], self
+        while one._shelf is None:
+            passed.append(one)
+            assert one._next is not None, "who gives the shelf away knows to whom"
+            one = one._next
+        rows = dict(one._shelf.rows)
+        for each in reversed(passed):
+            for number, before in reversed(each._changes):
+                if before is None:
+                    del rows[number]
+                else:
+                    rows[number] = before
+        return tuple(rows[number] for number in sorted(rows))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -53,7 +158,9 @@ class Kept:
     def stand_for(self, learned: Floats) -> bool:
         """Whether they represent all that was learned (weights by class), and not just a small part."""
         kept = self.weight
-        return len(self.rows) >= MAX_KEPT_DOCUMENTS or (kept > 0 and kept >= 0.5 * float(learned.sum()))
+        if kept > 0 and kept >= 0.5 * float(learned.sum()):
+            return True
+        return len(self.rows) >= MAX_KEPT_DOCUMENTS or characters(self.rows) >= MAX_KEPT_CHARACTERS // 2
 
     def every_row(self, classes: Array, learned: Floats) -> tuple[Texts, Labels, Floats | None] | None:
         """The documents, if they are all that was learned, once or several times."""
@@ -67,80 +174,111 @@ class Kept:
         texts = Texts([text for text, _, _ in self.rows], self.lower)
         return texts, Labels(classes, codes), None if (weight == 1.0).all() else weight
 
-    def __add__(self, other: Kept) -> Kept:
-        if not self.rows or not other.rows:
-            return (self if self.rows else other).limited(MAX_KEPT_DOCUMENTS)
-        return replace(self, rows=(*self.rows, *other.rows)).limited(MAX_KEPT_DOCUMENTS)
+    def _with(self, rows: Iterable[Row]) -> Kept:
+        return Kept(rows, self.lower, self.rule)
 
     def scale(self, share: float) -> Kept:
         """With weights times a number, and without documents whose weight is then below MIN_KEPT_WEIGHT."""
         rows = [(text, label, weight * share) for text, label, weight in self.rows]
-        return replace(self, rows=tuple(row for row in rows if row[2] >= MIN_KEPT_WEIGHT))
-
-    def without(self, forgotten: Kept, classes: Array, learned: Floats) -> Kept:
-        """Without documents that were forgotten; `learned` is what is left of the classes."""
-        if not self.rows:
-            return self
-        return (self - forgotten).without_overdrawn(dict(zip(classes.tolist(), learned.tolist(), strict=True)))
-
-    def without_overdrawn(self, learned: dict[Any, float]) -> Kept:
-        """Without the classes of which more is kept than was learned: some of that must have been forgotten."""
-        kept_weight = weight_by_document([("", label, weight) for _, label, weight in self.rows], str)
-        overdrawn = {
-            label for (_, label), weight in kept_weight.items() if weight > learned.get(label, 0.0) * (1 + 1e-9)
-        }
-        return replace(self, rows=tuple(row for row in self.rows if row[1] not in overdrawn)) if overdrawn else self
+        return self._with(row for row in rows if row[2] >= MIN_KEPT_WEIGHT)
 
     def limited(self, most: int) -> Kept:
         """At most `most` of them, those with the smallest digests."""
-        if len(self.rows) <= most:
+        rows = limited(self.rows, most)
+        return self if rows is self.rows else self._with(rows)
+
+    # ------------------------------------------------------------------ one after the other
+
+    def _following(self) -> tuple[Kept, Shelf]:
+        """The next one, which is the same so far, and its shelf, to be changed while SHARED is held."""
+        after, shelf = Kept((), self.lower, self.rule), self._shelf
+        if shelf is None:
+            shelf = Shelf(self._every_row() if self._rows is None else self._rows, self.words_of)
+        else:  # it is asked for it from now on
+            self._next = after
+        self._shelf, after._rows, after._shelf = None, None, shelf
+        return after, shelf
+
+    def _changed(self, change: Callable[[Shelf], Iterator[tuple[int, Row | None]]]) -> Kept:
+        """The next one, with changes that are given back as what there was before."""
+        with SHARED:
+            after, shelf = self._following()
+            before = list(change(shelf))
+            if self._next is after:
+                self._changes = before
+            if shelf.is_large:
+                return self._with(limited(tuple(shelf.rows.values()), MAX_KEPT_DOCUMENTS))
+            return after
+
+    def __add__(self, other: Kept) -> Kept:
+        if not other.rows:
             return self
-        return replace(self, rows=tuple(self.rows[i] for i in smallest([text for text, _, _ in self.rows], most)))
+        if len(other.rows) > FEW_DOCUMENTS or (self._shelf is None and not self.rows):
+            return (self._with((*self.rows, *other.rows)) if self.rows else other).limited(MAX_KEPT_DOCUMENTS)
+        return self._changed(lambda shelf: ((shelf.add(row), None) for row in other.rows))
+
+    def without(self, forgotten: Kept, classes: Array, learned: Floats) -> Kept:
+        """Without documents that were forgotten; `learned` is what is left of the classes."""
+        if self._shelf is None and not self.rows:
+            return self
+        left = dict(zip(classes.tolist(), learned.tolist(), strict=True))
+
+        def change(shelf: Shelf) -> Iterator[tuple[int, Row | None]]:
+            yield from taken(shelf, forgotten.rows)
+            yield from overdrawn(shelf, left)
+
+        return self._changed(change)
 
     def __sub__(self, other: Kept) -> Kept:
         """Without the weight of documents that were forgotten; matched by their words if the texts differ."""
-        remaining, unmatched = take_out(self.rows, weight_by_document(other.rows, str), str)
-        if unmatched:
-            remaining, _ = take_out(
-                remaining,
-                weight_by_document([(text, label, w) for (text, label), w in unmatched.items()], self.words_of),
-                self.words_of,
-            )
-        return replace(self, rows=tuple(remaining))
+        return self._changed(lambda shelf: taken(shelf, other.rows))
 
     def words_of(self, text: str) -> str:
         """A key that is the same for texts with the same sums, and for some others: dropping too many is safe."""
         return " ".join(sorted(set(self.rule.tokens(text, self.lower))))
 
 
+def taken(shelf: Shelf, rows: Iterable[Row]) -> Iterator[tuple[int, Row | None]]:
+    """Takes the weight of these documents away."""
+    unmatched: list[Row] = []
+    for find, given in ((shelf.find, rows), (shelf.find_words, unmatched)):
+        for text, label, weight in given:
+            for number in find(text, label):
+                amount = min(weight, shelf.rows[number][2])
+                if amount > 0:
+                    yield number, shelf.rows[number]
+                    shelf.take(number, amount)
+                    weight -= amount
+            if weight > 0 and given is not unmatched:
+                unmatched.append((text, label, weight))
+
+
+def overdrawn(shelf: Shelf, learned: dict[Any, float]) -> Iterator[tuple[int, Row | None]]:
+    """Takes the classes away of which more is kept than was learned: some of that must have been forgotten."""
+    labels = {label for label, weight in shelf.weights.items() if weight > learned.get(label, 0.0) * (1 + 1e-9)}
+    for number, row in list(shelf.rows.items()) if labels else ():
+        if row[1] in labels:
+            yield number, row
+            shelf.take(number, row[2])
+    for label in labels:
+        del shelf.weights[label]
+
+
+def characters(rows: Iterable[Row]) -> int:
+    return sum(len(text) for text, _, _ in rows)
+
+
+def limited(rows: tuple[Row, ...], most: int) -> tuple[Row, ...]:
+    """At most `most` of them, and of MAX_KEPT_CHARACTERS: those with the smallest digests."""
+    if characters(rows) <= MAX_KEPT_CHARACTERS:
+        return rows if len(rows) <= most else tuple(rows[i] for i in smallest([text for text, _, _ in rows], most))
+    rows = tuple(row for row in rows if len(row[0]) <= MAX_CHARACTERS_OF_ONE)
+    in_order = by_digest([text for text, _, _ in rows])[:most]
+    ends = np.cumsum([len(rows[i][0]) for i in in_order])
+    return tuple(rows[i] for i in sorted(in_order[: np.searchsorted(ends, MAX_KEPT_CHARACTERS, "right")]))
+
+
 NONE_KEPT = Kept()
-
-
-Row: TypeAlias = tuple[str, Any, float]
-WeightByDocument: TypeAlias = dict[tuple[str, Any], float]
-
-
-def weight_by_document(rows: Iterable[Row], form: Callable[[str], str]) -> WeightByDocument:
-    """The weight of each (document, label), where documents are compared by `form`."""
-    amounts: WeightByDocument = {}
-    for text, label, weight in rows:
-        amounts[form(text), label] = amounts.get((form(text), label), 0.0) + weight
-    return amounts
-
-
-def take_out(
-    rows: Iterable[Row], amounts: WeightByDocument, form: Callable[[str], str]
-) -> tuple[list[Row], WeightByDocument]:
-    """The rows less these amounts, and the amounts that no row matched."""
-    remaining = []
-    for text, label, weight in rows:
-        key = (form(text), label)
-        removed = min(weight, amounts.get(key, 0.0))
-        if removed:
-            amounts[key] -= removed
-        if weight - removed > 1e-9 * weight:
-            remaining.append((text, label, weight - removed))
-    return remaining, {key: weight for key, weight in amounts.items() if weight > 0}
 
 
 def marks(texts: Iterable[str]) -> Array:
@@ -151,10 +289,13 @@ def marks(texts: Iterable[str]) -> Array:
 
 def smallest(texts: Sequence[str], most: int) -> list[int]:
     """The numbers of the `most` texts with the smallest marks, ascending; all if there are no more."""
-    if len(texts) <= most:
-        return list(range(len(texts)))
+    return list(range(len(texts))) if len(texts) <= most else sorted(by_digest(texts)[:most])
+
+
+def by_digest(texts: Sequence[str]) -> list[int]:
+    """The numbers of the texts in the order of their marks."""
     digests = marks(texts).tolist()
-    return sorted(sorted(range(len(texts)), key=lambda i: (digests[i], texts[i]))[:most])
+    return sorted(range(len(texts)), key=lambda i: (digests[i], texts[i]))
 
 
 # ------------------------------------------------------------------ choosing on them

@@ -50,7 +50,7 @@ def map_with_own_state(
 
 def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, int], Returned]) -> list[Returned]:
     """work(documents, start, stop) for blocks of about equal bytes, in threads; results in order."""
-    if not isinstance(documents, Documents):
+    if not isinstance(documents, Documents) or len(documents) < 2:
         return [work(documents, 0, len(documents))]
     ends = np.cumsum(documents.sizes)
     total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs)

@@ -36,7 +36,17 @@ from deciban.text.kept import NONE_KEPT, Kept
 from deciban.text.parallel import map_with_own_state
 from deciban.text.raw import Documents, Vocabulary
 from deciban.text.shares import ItemEvidence, TokensOfText
-from deciban.text.sums import GRAIN, check_known, check_same_hashing, check_same_rule
+from deciban.text.store import GRAIN
+from deciban.text.sums import (
+    MAX_ITEMS,
+    NO_LIMIT,
+    Limit,
+    check_known,
+    check_same_hashing,
+    check_same_rule,
+    most_used,
+    warn_of_dropped,
+)
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MIN_WORD_CHARACTERS = 2  # characters of a word, as in scikit-learn's CountVectorizer
@@ -120,13 +130,14 @@ class Plain(Learner):
     unlabelled: int = 0  # documents whose label was estimated by EM
     choosing: bool = False  # whether it keeps documents to choose alpha on
     kept: Kept = field(default=NONE_KEPT, repr=False)  # documents that were learned
+    limit: Limit = NO_LIMIT  # how many words there may be
 
     item_kind: ClassVar[str] = "word"
 
     def __reduce__(self) -> tuple[type[Plain], tuple[Any, ...]]:
         """Kept documents are not pickled."""
         state = self.words, self.model, self.alpha, self.prior, self.rule, self.chooses, self.unlabelled, self.choosing
-        return Plain, state
+        return Plain, (*state, NONE_KEPT, self.limit)
 
     @classmethod
     def none(
@@ -140,18 +151,38 @@ class Plain(Learner):
         n_features: int | None = None,
         chooses: bool = False,
         rule: TokenRule = BY_SCRIPT,
+        max_items: int | None = MAX_ITEMS,
     ) -> Plain:
         words = no_words(n_features)
         words.add(prior)
         joint = Joint((Block(family, 1.0),), class_prior)
         model = Model(joint, joint.zero(Schema(classes, (Columns(len(words)),), closed)))
-        return cls(words, model, alpha, prior, rule, chooses)._with_pseudo_counts()
+        limit = Limit(max_items, tuple(prior))
+        return cls(words, model, alpha, prior, rule, chooses, limit=limit)._with_pseudo_counts()
 
     def zero(self) -> Plain:
         words, schema = no_words(self.n_features), self.model.schema
         words.add(self.prior)
         stats = self.model.joint.zero(Schema(schema.classes, (Columns(len(words)),), schema.closed))
-        return replace(self, words=words, unlabelled=0, choosing=False, kept=NONE_KEPT)._with_stats(stats)
+        new = replace(self, words=words, unlabelled=0, choosing=False, kept=NONE_KEPT, limit=self.limit.fresh())
+        return new._with_stats(stats)
+
+    def with_limit(self, most: int | None) -> Plain:
+        """The same with as many words allowed."""
+        return self if most == self.limit.most else replace(self, limit=self.limit._replace(most=most))._cut()
+
+    def _cut(self) -> Plain:
+        """Without the least used words, if there are too many; see `TextSums.cut`."""
+        words, most = self.words, self.limit.most
+        if most is None or not isinstance(words, Vocabulary) or len(words) <= self.limit.highest:
+            return self
+        stats = self.model.stats
+        use = stats.sums[0]["x"].sum(axis=0)
+        keep = most_used(use, lambda which: words.hashes()[which], most)
+        keep[words.find(self.prior)] = True
+        dropped, amount = int(np.count_nonzero(~keep)), float(use[~keep].max(initial=0.0))
+        warn_of_dropped(most, {"words": dropped})
+        return replace(self, limit=self.limit.losing({"words": amount}, dropped))._with_words_of(stats, keep)
 
     @property
     def n_features(self) -> int | None:
@@ -189,7 +220,7 @@ class Plain(Learner):
         stats = collect.collect([X], self.model.joint.with_alpha(1.0), schema, labels.codes, weight, n_jobs)
         model = Model(self.model.joint, stats)
         kept = Kept.of(rows, labels, weight, self.rule) if self.chooses and self.choosing else NONE_KEPT
-        alone = replace(self, words=words, model=model, unlabelled=0, kept=kept)
+        alone = replace(self, words=words, model=model, unlabelled=0, kept=kept, limit=self.limit.fresh())
         return alone.with_room_for(self.prior)._with_pseudo_counts()
 
     def with_room_for(self, strings: Iterable[str]) -> Plain:
@@ -251,14 +282,17 @@ class Plain(Learner):
             unlabelled=self.unlabelled + other.unlabelled,
             choosing=self.choosing or other.choosing,
             kept=self.kept + other.kept,
+            limit=self.limit.plus(other.limit),
         )
-        return both._with_stats(stats)
+        return both._with_stats(stats)._cut()
 
     def every_row(self) -> tuple[Texts, Labels, Floats | None] | None:
         return None if self.unlabelled else self.kept.every_row(self.classes, self.weight)
 
     @property
     def why_inexact(self) -> str:
+        if self.limit.dropped:  # a word's counts are shares of all words
+            return f"{self.limit.dropped:,} words were dropped, so what is left of a document is not known"
         return "some labels were inferred from all other documents" if self.unlabelled else ""
 
     def _among(self, words: AnyWords) -> Plain:

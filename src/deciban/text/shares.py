@@ -1,4 +1,8 @@
-"""The evidence of a text's items, shared among the words that they are in."""
+"""The evidence of a text's items, shared among the words that they are in.
+
+`ReadText` has the places of all items of a text by number, which is quick; `TokensOfText` finds those of single items
+by their strings.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,131 @@ import numpy as np
 
 from deciban._kernel import filter_index
 from deciban._kernel import text as kernel
-from deciban._typing import Floats
-from deciban.text.items import GAPS, UNSPACED_RUNS, Lexicon
+from deciban._typing import Array, Codes, Floats
+from deciban.text.items import GAPS, REPEAT_TIMES, UNSPACED_RUNS, Lexicon
 from deciban.text.raw import Documents, Vocabulary
 from deciban.text.tokens import MAX_WORD_CHARACTERS, Token, TokenRule
 
 Parts: TypeAlias = tuple[str, ...]  # the words of an item, or its run of characters
 Place: TypeAlias = tuple[int, ...]  # the tokens that one occurrence of an item is in
+
+
+class Occurrences(NamedTuple):
+    """Where the items of a block occur: occurrence i is one of item `item[i]`, and lies in `size[i]` tokens; occurrence
+    `owner[j]` lies in token `token[j]`."""
+
+    item: Codes
+    size: Array
+    owner: Array
+    token: Array
+
+    @classmethod
+    def of(cls, item: Codes, *tokens: Array) -> Occurrences:
+        """Occurrences that each lie in one token of every list; −1 is no token."""
+        owner = np.tile(np.arange(len(item)), len(tokens))
+        token = np.concatenate(tokens)
+        there = token >= 0
+        owner = owner[there]
+        return cls(item, np.bincount(owner, minlength=len(item)), owner, token[there])
+
+    def shares(self, entry: Array, decibans: Floats, tokens: int) -> Floats:
+        """The decibans of each token: those of entry `entry[item]` are shared equally by its occurrences, and those of
+        an occurrence by its tokens; −1 has none."""
+        mine = entry[self.item]
+        times = np.bincount(mine[mine >= 0], minlength=len(decibans))
+        each = np.append(decibans / np.maximum(times, 1), 0.0)[mine] / np.maximum(self.size, 1)
+        return np.asarray(np.bincount(self.token, each[self.owner], minlength=tokens), dtype=np.float64)
+
+
+class ReadText(NamedTuple):
+    """A text's tokens, and where each of its items occurs, by block; the lexicon has the items."""
+
+    lexicon: Lexicon
+    words: Codes  # the number of each token's word
+    spans: Array  # (tokens, 2) where they are
+    occurrences: dict[str, Occurrences]
+
+    @classmethod
+    def of(cls, text: str, lower: bool, rule: TokenRule, blocks: Iterable[str]) -> ReadText | None:
+        """None if the text is cut in other places than its small letters are: then strings have to do."""
+        lexicon, documents = Lexicon(rule=rule), rule.prepared(Documents([text], lower))
+        words, ends, fields = kernel.tokenize(
+            documents, 0, 1, lexicon.words, True, rule.name, 1, MAX_WORD_CHARACTERS, headers=True
+        )
+        spans, at, found = rule.spans(text), np.arange(len(words)), {}
+        if len(spans) != len(words) or fields is None:
+            return None
+        for block in blocks:
+            if block == "words":
+                found[block] = Occurrences.of(words, at)
+            elif block == "pairs":
+                item, _ = kernel.pair_up(words, ends, words, ends, 1, lexicon.pairs, True, 0)
+                found[block] = Occurrences.of(item, np.arange(-1, len(item) - 1), np.append(at, -1)[: len(item)])
+            elif block == "headers":
+                item, _ = kernel.pair_up(fields, ends, words, ends, 0, lexicon.headers, True)
+                inside = np.flatnonzero(item >= 0)
+                found[block] = Occurrences.of(item[inside], inside)
+            elif block == "gaps":
+                several = [kernel.pair_up(words, ends, words, ends, gap, lexicon.gaps, True)[0] for gap in GAPS]
+                first = np.concatenate([np.arange(len(item)) for item in several])
+                last = np.concatenate([np.arange(len(item)) + gap for gap, item in zip(GAPS, several, strict=True)])
+                found[block] = Occurrences.of(np.concatenate(several), first, last)
+            elif block == "repeats":
+                times = np.bincount(words)
+                reached = [np.flatnonzero(times[words] >= level) for level in REPEAT_TIMES]
+                level = np.repeat(np.array(REPEAT_TIMES, dtype=np.int32), [len(some) for some in reached])
+                token = np.concatenate(reached)
+                found[block] = Occurrences.of(lexicon.repeats.add(words[token], level), token)
+            else:
+                characters = character_runs(lexicon, documents, words, spans)
+                if characters is None:
+                    return None
+                found[block] = characters
+        return cls(lexicon, words, spans, found)
+
+    def present(self) -> dict[str, Array]:
+        """By block, the numbers of the items that are in the text; the lexicon has names of header fields as well."""
+        return {block: np.flatnonzero(np.bincount(mine.item)) for block, mine in self.occurrences.items()}
+
+
+def character_runs(lexicon: Lexicon, documents: Documents, words: Codes, spans: Array) -> Occurrences | None:
+    """Where runs of characters occur: inside words, and as letters of scripts without spaces, each of which is a token.
+
+    None if that does not follow from the tokens.
+    """
+    lexicon.spell()
+    runs, begin = lexicon.spelled
+    sizes = np.diff(begin)[words]
+    token = np.repeat(np.arange(len(words)), sizes)
+    run = runs[np.arange(len(token)) + np.repeat(begin[:-1][words] - (np.cumsum(sizes) - sizes), sizes)]
+    inside = Occurrences.of(run, token)
+    if not lexicon.rule.scripts:
+        return inside
+    low, high = UNSPACED_RUNS
+    stretches, _ = kernel.stretches(documents, 0, 1, lexicon.characters, True, low, high)
+    if not len(stretches):
+        return inside
+    strings = lexicon.words.strings()
+    alone = np.array([filter_index.stands_alone(strings[word]) for word in words.tolist()])
+    row: list[int] = []
+    places: list[int] = []
+    count = 0  # of letters in a row that end at a token
+    for i in range(len(words)):
+        follows = i > 0 and alone[i - 1] and spans[i, 0] == spans[i - 1, 1]
+        count = (count + 1 if follows else 1) if alone[i] else 0
+        for n in range(low, min(high, count) + 1):
+            places += range(i - n + 1, i + 1)
+            row.append(n)
+    if len(row) != len(stretches):
+        return None
+    size, owner = np.array(row), np.repeat(np.arange(len(row)), row)
+    n = len(inside.item)
+    return Occurrences(
+        np.concatenate([inside.item, stretches]),
+        np.concatenate([inside.size, size]),
+        np.concatenate([inside.owner, owner + n]),
+        np.concatenate([inside.token, places]),
+    )
 
 
 class ItemEvidence(NamedTuple):

@@ -11,7 +11,8 @@ from deciban._kernel import evidence as kernel
 from deciban._typing import Codes, Floats
 from deciban.text.items import Rows
 from deciban.text.parallel import in_pieces
-from deciban.text.sums import ItemSums, damped
+from deciban.text.store import ItemSums
+from deciban.text.sums import damped
 from deciban.threads import threads
 
 STRENGTHS = (0.03, 1.0, 30.0)  # pseudo-counts, in units of the mean damped presence; the pool weights all three
@@ -59,6 +60,13 @@ def class_factors(weight: Floats) -> Floats:
     return np.asarray(2.0 ** (np.maximum(power, power.max() - MAX_CLASS_FACTORS + 1) / 2.0))
 
 
+def padded(strength: Floats) -> Floats:
+    """Strengths, padded to the width of a SIMD vector."""
+    out = np.ones(MAX_STRENGTHS)
+    out[: len(strength)] = strength
+    return out
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tables:
     """Tables derived from one block's sums: see `kernel.tables`. Strengths are padded to the width of a SIMD vector."""
@@ -79,21 +87,18 @@ class Tables:
         pseudo = shares.share * shares.factor
         k, is_dense = len(pseudo), (np.diff(cells.ptr) * 2 >= len(pseudo)) & (len(pseudo) > MAX_CLASSES_IN_KERNEL)
         dense_row = np.where(is_dense, np.cumsum(is_dense) - 1, -1).astype(np.int32)
-        padded = np.ones(MAX_STRENGTHS)
-        padded[: len(strength)] = strength
         lift, known, total = (
             np.empty((len(cells.cls), MAX_STRENGTHS)),
             np.empty((cells.size, MAX_STRENGTHS)),
             np.empty(cells.size),
         )
         factor, factor_of = np.unique(shares.factor, return_inverse=True)
-        dense = np.zeros((int(is_dense.sum()), len(strength), k))
-        out = cls(cells, padded, shares, lift, known, total, dense_row, dense, factor, factor_of.astype(np.int32))
+        dense, strengths = np.zeros((int(is_dense.sum()), len(strength), k)), padded(strength)
+        out = cls(cells, strengths, shares, lift, known, total, dense_row, dense, factor, factor_of.astype(np.int32))
 
         def work(first: int, last: int) -> None:
-            kernel.tables(
-                cells.ptr, cells.cls, cells.val, pseudo, padded, lift, known, total, dense_row, out.dense, first, last
-            )
+            summed = cells.ptr, cells.cls, cells.val
+            kernel.tables(*summed, pseudo, strengths, lift, known, total, dense_row, dense, first, last)
 
         in_pieces(cells.size, threads(n_jobs, 8 * len(cells.cls)), work)
         return out

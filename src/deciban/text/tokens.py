@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deciban._kernel import text as kernel
-from deciban._typing import Array
+from deciban._typing import Array, Codes
 from deciban.text.raw import Documents, Vocabulary
 
 MAX_WORD_CHARACTERS = 256  # longer words are cut, so that they cannot fill the memory
@@ -60,15 +60,23 @@ class TokenRule:
 
     def located(self, text: str, lower: bool) -> Iterator[Token]:
         """The tokens of a text, in order, and their places in the text as given."""
-        read, first, last = normal_form(text) if self.normalise else (text, None, None)
         words = Vocabulary()
-        ids, spans = kernel.locate(read, words, self.name, MAX_WORD_CHARACTERS)
+        ids, spans = self._located(text, words)
         strings = [word.lower() if lower and word != MIXED_SCRIPTS else word for word in words.strings()]
-        if first is not None and last is not None:
-            spans = np.stack([first[spans[:, 0]], last[spans[:, 1] - 1]], axis=1)
         return (
             Token(start, end, strings[word]) for word, (start, end) in zip(ids.tolist(), spans.tolist(), strict=True)
         )
+
+    def spans(self, text: str) -> Array:
+        """(tokens, 2): where they are in the text as it was given."""
+        return self._located(text, Vocabulary())[1]
+
+    def _located(self, text: str, words: Vocabulary) -> tuple[Codes, Array]:
+        read, first, last = normal_form(text) if self.normalise else (text, None, None)
+        ids, spans = kernel.locate(read, words, self.name, MAX_WORD_CHARACTERS)
+        if first is not None and last is not None:
+            spans = np.stack([first[spans[:, 0]], last[spans[:, 1] - 1]], axis=1)
+        return ids, spans
 
 
 BY_SCRIPT = TokenRule()

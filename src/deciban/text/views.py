@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.results.evidence import ABSENT, CORRECTION, Evidence
 from deciban.show import plain
-from deciban.text.common import presence
-from deciban.text.evidence import TextEvidence, with_text
+from deciban.text.common import amounts
+from deciban.text.evidence import BlockEvidence, TextEvidence, with_items, with_text
 from deciban.text.hashed import check_words_are_kept
-from deciban.text.item_names import item_name
-from deciban.text.items import Rows
+from deciban.text.items import Lexicon, Rows
 from deciban.text.raw import Documents
-from deciban.text.shares import ItemEvidence, TokensOfText
-from deciban.text.sums import DAMPING, damped, narrowed
-from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
-from deciban.text.tokens import MIXED_SCRIPTS
+from deciban.text.shares import ReadText, TokensOfText
+from deciban.text.store import ItemSums
+from deciban.text.sums import DAMPING, damped
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Shares
+from deciban.text.tokens import MIXED_SCRIPTS, TokenRule
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 
-def evidence(table: Tables, items: Array, strengths: Array | slice = slice(None)) -> tuple[Floats, Floats]:
-    """λ of these items for every class, and κ, for all strengths or some: (items, strengths, k), (items, strengths)."""
-    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None][strengths], table.shares
-    counts = np.zeros((len(items), len(share)))
-    first, sizes = table.cells.ptr[items], table.cells.ptr[items + 1] - table.cells.ptr[items]
-    row = np.repeat(np.arange(len(items)), sizes)
-    cell = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(row))
-    counts[row, table.cells.cls[cell]] = table.cells.val[cell]
+def evidence(cells: ItemSums, strength: Floats, shares: Shares) -> tuple[Floats, Floats]:
+    """λ of the items with these sums for every class, (items, strengths, k), and κ, (items, strengths)."""
+    m, (share, _, entropy, factor) = strength[:, None], shares
+    counts = np.zeros((cells.size, len(share)))
+    counts[np.repeat(np.arange(cells.size), np.diff(cells.ptr)), cells.cls] = cells.val
     there, pseudo = share > 0, m * (factor * share)
     seen = counts[:, None] + pseudo
     by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
@@ -53,45 +51,35 @@ def hats(kappa: Floats) -> Floats:
     return out
 
 
-def item_log_odds(
-    model: Graded, rows: dict[str, Rows], target: int, against: int
-) -> tuple[list[tuple[str, Array, Floats]], float]:
-    """By block, the known items of one document and the log-odds that each adds: the terms of the model's score. And
-    the log-odds of the absence of other items that are modelled jointly; 0 for a document that has none of these."""
-    gaussians, joint_weights = model.gaussians(), model.effective_choice.ridge_weights
-    columns, slopes, absent, any_joint = {}, np.zeros(0), 0.0, False
-    if gaussians is not None and joint_weights.any():
-        columns = model.common_columns()
-        for weight, gaussian in zip(joint_weights.tolist(), gaussians.parts, strict=True):
-            slope, constant = gaussian.weights()
-            slopes = weight * (slope[:, target] - slope[:, against]) + (slopes if len(slopes) else 0.0)
-            absent += weight * float(constant[target] - constant[against])
-    out = []
-    for block in model.sums.blocks:
-        which, log_odds = graded_log_odds(model, block, rows[block], target, against)
-        if block in columns and len(which):
-            column = columns[block][which]
-            own = np.flatnonzero(column >= 0)
-            log_odds[own] += presence(rows[block])[0] * slopes[column[own]]
-            any_joint = any_joint or len(own) > 0
-        out.append((block, which, log_odds))
-    return out, absent if any_joint else 0.0
+class KnownItems(NamedTuple):
+    """The known items of one document in a block, and the log-odds that each adds: terms of the model's score."""
+
+    block: str
+    items: Codes
+    log_odds: Floats
+    some_common: bool  # whether some are modelled jointly
 
 
-def graded_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
-    """The known items of one document, and the log-odds that each adds on its own."""
-    which = narrowed(rows, model.sums.cells[block].size)[0]
-    table = model.table(block, which, 1)
-    items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
-    if not len(items):
-        return which[items], np.zeros(0)
-    log_odds, kappa = evidence(table, items)
-    weights = model.effective_choice.weights(block)
-    graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
-    alike = weights[:, -2] * float(damped(rows)[0])
-    weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
-    belief = graded + alike + weighed
-    return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
+def known_items(model: Graded, rows: dict[str, Rows], target: int, against: int) -> Iterator[KnownItems]:
+    for block, scale, column, slopes in model.answers().blocks:
+        items, some_common = rows[block][1], False
+        cells = model.cells_as_numbered(block, items)
+        log_odds = scale.terms(cells.ptr, cells.cls, cells.val, float(damped(rows[block])[0]), target, against)
+        if slopes is not None:
+            inside = np.flatnonzero((items >= 0) & (items < len(column)))
+            at = column[items[inside]]
+            inside, at = inside[at >= 0], at[at >= 0]
+            log_odds[inside] += (slopes[at, target] - slopes[at, against]) * float(amounts(rows[block])[0])
+            some_common = len(at) > 0
+        yield KnownItems(block, items[cells.known], log_odds[cells.known], some_common)
+
+
+def read_items(model: Graded, text: str, lower: bool) -> tuple[ReadText | None, Lexicon, dict[str, Array]]:
+    """A text as read, if its words can be found again, the lexicon of its items, and which of them it has."""
+    read = ReadText.of(text, lower, model.rule, model.sums.blocks)
+    if read is not None:
+        return read, read.lexicon, read.present()
+    return None, *spelled(text, lower, model.rule, model.sums.blocks)
 
 
 def explain(
@@ -104,42 +92,62 @@ def explain(
     lower: bool,
     by: str,
 ) -> TextEvidence:
-    """One document's evidence for a class over another, by word or by item; without classes, for the most probable
-    over the second."""
+    """One document's evidence for a class over another, by word or by item; without classes, for the most
+    probable over the second. Its rows are numbered by the model's store."""
     target, against = compared_classes(log_joint, model.classes, target, against)
     offsets, prior = model.effective_choice.pool.offsets, model.log_prior
     others = [(CORRECTION, "", float((offsets[target] - offsets[against]) * DECIBANS))]
-    blocks, absent = item_log_odds(model, rows, target, against)
-    if absent:
-        others.append((ABSENT, "", absent * DECIBANS))
-    document, items = Documents([text], lower), []
-    for block, which, log_odds in blocks:
-        spellings = model.sums.lexicon.spellings(block, which.astype(np.int32), document)
-        decibans = (log_odds * DECIBANS).tolist()
-        items += [ItemEvidence(block, several, db) for several, db in zip(spellings, decibans, strict=True)]
+    joint, (read, lexicon, present) = model.joint_slopes(), read_items(model, text, lower)
+    numbers, found, some_common = model.sums.store.placed(lexicon), [], False
+    for mine in known_items(model, rows, target, against):
+        places = entries(mine.items, numbers[mine.block], present[mine.block])
+        found.append(BlockEvidence(mine.block, places, mine.log_odds * DECIBANS))
+        some_common = some_common or mine.some_common
+    if joint is not None and some_common and joint[1][target] != joint[1][against]:
+        others.append((ABSENT, "", float((joint[1][target] - joint[1][against]) * DECIBANS)))
     same = prior[target] == prior[against]  # both may be ruled out
     odds = 0.0 if same else float((prior[target] - prior[against]) * DECIBANS)
     probability = float(np.exp(log_joint[target] - log_evidence(log_joint[None])[0]))
     labels = model.classes
-    evidence = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
-    return with_text(evidence, text, TokensOfText.of(text, lower, model.rule), items, others, by)
+    whole = Evidence(plain(labels[target]), plain(labels[against]), odds, (), probability)
+    if read is not None:
+        return with_items(whole, read, text, found, others, by)
+    listed = [item for mine in found for item in mine.items(lexicon)]
+    return with_text(whole, text, TokensOfText.of(text, lower, model.rule), listed, others, by)
+
+
+def entries(items: Codes, numbers: Codes, present: Array) -> Array:
+    """Where the items with these numbers are among `items`, −1 if they are not, or are not among those `present`."""
+    order = np.argsort(items)
+    ascending = np.append(items[order], -2)
+    place = np.searchsorted(ascending[:-1], numbers)
+    out = np.full(len(numbers), -1, dtype=np.intp)
+    there = present[(ascending[place] == numbers)[present]]
+    out[there] = order[place[there]]
+    return out
+
+
+def spelled(text: str, lower: bool, rule: TokenRule, blocks: Sequence[str]) -> tuple[Lexicon, dict[str, Array]]:
+    """The items of a text with their strings, and by block the numbers of those that are in it."""
+    lexicon = Lexicon(rule=rule)
+    rows = lexicon.read(Documents([text], lower), 0, 1, blocks)
+    return lexicon, {block: indices for block, (_, indices) in rows.items()}
 
 
 def strongest_items(
-    model: Graded, rows: dict[str, Rows], document: Documents, target: int, against: int, most: int
+    model: Graded, text: str, rows: dict[str, Rows], lower: bool, target: int, against: int, most: int
 ) -> list[tuple[str, float]]:
-    """The items of one document with the strongest evidence for a class over another, in decibans. Takes a fraction of
-    the time of `explain`, since no other item is named, and no word of the text is found again."""
-    strongest: list[tuple[float, str, int]] = []
-    for block, which, log_odds in item_log_odds(model, rows, target, against)[0]:
-        best = np.argsort(-np.abs(log_odds), kind="stable")[:most]
-        strongest += [(float(log_odds[i] * DECIBANS), block, int(which[i])) for i in best]
+    """The items of one document with the strongest evidence for a class over another, in decibans; as by `explain`,
+    but no other item is named."""
+    _, lexicon, present = read_items(model, text, lower)
+    numbers, strongest = model.sums.store.placed(lexicon), list[tuple[float, str, Codes]]()
+    for mine in known_items(model, rows, target, against):
+        places = entries(mine.items, numbers[mine.block], present[mine.block])
+        for best in np.argsort(-np.abs(mine.log_odds), kind="stable")[:most].tolist():
+            which = np.flatnonzero(places == best).astype(np.int32)  # several, if they share a number
+            strongest.append((float(mine.log_odds[best] * DECIBANS), mine.block, which))
     strongest.sort(key=lambda one: -abs(one[0]))
-    out = []
-    for decibans, block, item in strongest[:most]:
-        (several,) = model.sums.lexicon.spellings(block, np.array([item], dtype=np.int32), document)
-        out.append((" / ".join(item_name(block, parts) for parts in several), decibans))
-    return out
+    return [(" / ".join(lexicon.names(block, which)), decibans) for decibans, block, which in strongest[:most]]
 
 
 def top_words(model: Graded, target: int, most: int) -> list[tuple[str, float]]:

@@ -45,6 +45,7 @@ def show(
                 "model": kind_of(loaded),
                 "bytes": os.path.getsize(model),
                 "classes": {str(label): n for label, n in counts},
+                "dropped": dropped_items(loaded),
                 "origin": {key: value for key, value in origin.items() if key not in ("learned", "forms")},
                 "importance": None if importance is None else importance.to_dict(),
                 "evidence": strongest.to_dict(),
@@ -58,6 +59,8 @@ def show(
     if origin.get("names"):
         text = f"; text: column {origin['text']!r}" if origin.get("text") else ""
         print_line(f"target: column {origin.get('target')!r}{text}; data: {', '.join(map(str, origin['names'][:5]))}")
+    if dropped := dropped_items(loaded):
+        print_line(f"dropped by max_features: {pluralize(dropped, 'item')}")
     if importance is not None:
         for part in importance.brief():
             print_line()
@@ -87,6 +90,12 @@ def show(
         print_line()
         shown = [(*row[:-1], signed(row[-1])) for row in strongest.rows]
         show_result(replace(strongest, rows=shown, right=("dB",)))
+
+
+def dropped_items(loaded: Any) -> int:
+    """How many words, pairs and so on a model of texts has dropped; other models keep all they know."""
+    limit = getattr(loaded.model, "limit", None)
+    return 0 if limit is None else int(limit.dropped)
 
 
 def stored_importance_of(loaded: Any) -> Importance | None:

@@ -59,6 +59,15 @@ def train(
         ),
     ] = "auto",
     text: Annotated[str | None, typer.Option(metavar="COLUMN", help="Text column to use, for a text model.")] = None,
+    max_features: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Words that a text model keeps, and pairs and so on; of more, the least used are dropped. "
+            "4,194,304 of each by default.",
+        ),
+    ] = None,
     schema: Annotated[
         list[str] | None,
         typer.Option(
@@ -119,6 +128,8 @@ def train(
     options.check_choice("--model", model, MODELS)
     where = EngineOptions(engine, table, query, checkpoint)
     files = FileOptions(format, delimiter, encoding, missing, header, sheet, decimal, thousands, day_first)
+    if like is not None and max_features is not None:
+        raise DecibanError("--max-features is taken over from the model of --like: leave it out")
     if like is not None and where.any_given(data):
         raise DecibanError("--like works only with files: leave out the options for engines and databases")
     files_read = [path for path in data if "://" not in path]
@@ -126,11 +137,10 @@ def train(
     like_model = None if like is None else LikeModel(like, empty_like(like))
     opened = where.open(data, jobs, files, like_model.strings if like_model else ())
     if opened.name == "stream":
-        training = learn_files(
-            opened, target, text, model, schema, jobs, like_model, written, at_once=checkpoint is None
-        )
+        how = like_model, written, checkpoint is None, max_features
+        training = learn_files(opened, target, text, model, schema, jobs, *how)
     else:
-        training = learn_with_engine(opened, target, text, model, schema, jobs, written)
+        training = learn_with_engine(opened, target, text, model, schema, jobs, written, max_features)
     save_and_report(training, written.path, json)
 
 
@@ -176,6 +186,7 @@ def learn_files(
     like: LikeModel | None,
     output: OutputFile,
     at_once: bool,
+    max_features: int | None = None,
 ) -> Training:
     """Learn from files.
 
@@ -206,7 +217,8 @@ def learn_files(
             chosen_model = model if model != "auto" else "text" if named else choose_model(kind, X, y, schema, how)
             if chosen_model in ("text", "spam") and rows.split.text is None:
                 rows = split_columns(engine, target, text or only_text_column(X, schema))
-            estimator = new_estimator(chosen_model, read_schema(schema, tuple(engine.schema.names)), jobs, how)
+            kinds_given = read_schema(schema, tuple(engine.schema.names))
+            estimator = new_estimator(chosen_model, kinds_given, jobs, how, max_features)
             if chosen_model in SIMPLE_MODELS:
                 written = written_kinds(X, how)
                 rows = rows.with_formats({own.name: own.format for own in written if own.format is not None})
@@ -285,6 +297,7 @@ def learn_with_engine(
     schema: list[str] | None,
     jobs: int | None,
     output: OutputFile,
+    max_features: int | None = None,
 ) -> Training:
     """The same for a database or a cluster; rows without a label are not counted."""
     from deciban.estimators import on_engines
@@ -298,7 +311,8 @@ def learn_with_engine(
             if text is not None
             else choose_model("table", sampled.drop_columns([target]), sampled[target], schema)
         )
-    estimator = new_estimator(model, read_schema(schema, tuple(engine.schema.names)), jobs)
+    kinds_given = read_schema(schema, tuple(engine.schema.names))
+    estimator = new_estimator(model, kinds_given, jobs, max_features=max_features)
     output.check_free()
     on_engines.fit(estimator, engine, target, text=text if model in ("text", "spam") else None, labelled=True)
     estimator.origin_ = origin(engine, target, getattr(estimator, "text_", None), "table", [], column_forms(sampled))

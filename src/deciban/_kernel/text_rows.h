@@ -1,0 +1,296 @@
+/* Texts as rows: the distinct items of each, in the order in which they first come.
+ *
+ * Items are looked up in sets that stay as they are, and what these do not know either joins sets that grow, where texts
+ * are learned, or is strange, where they are asked about: then it has a number only to differ from others, and is
+ * UNKNOWN in the end. A strange item counts as one of the items of its text all the same. */
+#ifndef DECIBAN_TEXT_ROWS_H
+#define DECIBAN_TEXT_ROWS_H
+
+#include "text_loops.h"
+
+/* ---- what a text has had so far ---- */
+
+typedef struct {
+    uint64_t key;
+    uint32_t text;  /* that it was seen in last */
+    uint32_t place; /* among what is distinct in that text */
+} Met;
+
+/* A table that need not be emptied between texts. */
+typedef struct {
+    Met *slots;
+    int64_t room; /* a power of two, or 0 at first */
+    int64_t wrap; /* of those in use for the present text */
+    int shift;
+    uint32_t text;
+} Seen;
+
+/* A new text of up to `count` items. */
+static bool seen_begin(Seen *seen, int64_t count) {
+    int64_t room = 16;
+    int bits = 4;
+    while (room < count * 2) room *= 2, bits++;
+    if (room > seen->room || seen->text == UINT32_MAX) {
+        Met *slots = calloc((size_t)(room > seen->room ? room : seen->room), sizeof *slots);
+        if (!slots) return false;
+        free(seen->slots);
+        seen->slots = slots;
+        if (room > seen->room) seen->room = room;
+        seen->text = 0;
+    }
+    seen->wrap = room - 1;
+    seen->shift = 64 - bits;
+    seen->text++;
+    return true;
+}
+
+/* Where a key is; *fresh is whether the text did not have it before. */
+static inline Met *seen_at(Seen *seen, uint64_t key, bool *fresh) {
+    int64_t at = (int64_t)((key ^ secret[0]) * secret[1] >> seen->shift);
+    for (;; at = (at + 1) & seen->wrap) {
+        Met *met = seen->slots + at;
+        if (met->text != seen->text) {
+            *met = (Met){key, seen->text, 0};
+            *fresh = true;
+            return met;
+        }
+        if (met->key == key) {
+            *fresh = false;
+            return met;
+        }
+    }
+}
+
+static inline bool seen_first(Seen *seen, uint64_t key) {
+    bool fresh;
+    seen_at(seen, key, &fresh);
+    return fresh;
+}
+
+/* ---- rows ---- */
+
+typedef struct {
+    int32_t *ids;
+    int64_t *indptr; /* the caller's */
+    int64_t room, size;
+} Row;
+
+static bool row_room(Row *row, int64_t more) {
+    return make_room((void **)&row->ids, &row->room, row->size + more, sizeof *row->ids);
+}
+
+/* Numbers from `known` on become UNKNOWN. */
+static void row_end(Row *row, int64_t known) {
+    for (int64_t i = 0; i < row->size; i++)
+        if (row->ids[i] >= known) row->ids[i] = UNKNOWN;
+}
+
+/* The distinct words of each text, strange ones too; times[i] = how often it comes, if asked for. */
+static int distinct_words(const int32_t *ids, const int64_t *indptr, int64_t count, Seen *seen, Row *out,
+                          uint32_t *times) {
+    out->indptr[0] = 0;
+    if (!row_room(out, indptr[count] - indptr[0])) return NO_MEMORY;
+    for (int64_t d = 0; d < count; d++) {
+        if (!seen_begin(seen, indptr[d + 1] - indptr[d])) return NO_MEMORY;
+        const int64_t first = out->size;
+        for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
+            bool fresh;
+            Met *met = seen_at(seen, (uint32_t)ids[i], &fresh);
+            if (fresh) {
+                met->place = (uint32_t)(out->size - first);
+                if (times) times[out->size] = 0;
+                out->ids[out->size++] = ids[i];
+            }
+            if (times) times[first + met->place]++;
+        }
+        out->indptr[d + 1] = out->size;
+    }
+    return 0;
+}
+
+/* ---- pairs ---- */
+
+/* Pairs are found one text after the other, and looked up all at once. */
+typedef struct {
+    uint64_t *keys;
+    int64_t room, size;
+} Keys;
+
+static inline void add_key(Keys *keys, Seen *seen, uint64_t key) {
+    if (seen_first(seen, key)) keys->keys[keys->size++] = key;
+}
+
+static bool keys_room(Keys *keys, int64_t more) {
+    return make_room((void **)&keys->keys, &keys->room, keys->size + more, sizeof *keys->keys);
+}
+
+/* The distinct pairs (ids[i], ids[i + shift]) of each text, for each of the shifts; with a mark those at both ends too. */
+static int keys_of_pairs(const int32_t *ids, const int64_t *indptr, int64_t count, const int64_t *shifts, int n_shifts,
+                         int32_t mark, Seen *seen, Keys *out, int64_t *out_indptr) {
+    out_indptr[0] = 0;
+    if (!keys_room(out, (indptr[count] - indptr[0]) * n_shifts + 2 * count)) return NO_MEMORY;
+    for (int64_t d = 0; d < count; d++) {
+        const int32_t *a = ids + indptr[d];
+        const int64_t size = indptr[d + 1] - indptr[d];
+        if (!seen_begin(seen, size * n_shifts + 2)) return NO_MEMORY;
+        if (mark >= 0 && size) add_key(out, seen, pair_of(mark, a[0]));
+        for (int s = 0; s < n_shifts; s++)
+            for (int64_t i = 0; i + shifts[s] < size; i++) add_key(out, seen, pair_of(a[i], a[i + shifts[s]]));
+        if (mark >= 0 && size) add_key(out, seen, pair_of(a[size - 1], mark));
+        out_indptr[d + 1] = out->size;
+    }
+    return 0;
+}
+
+/* The distinct pairs of a header field and a word in it. */
+static int keys_of_fields(const int32_t *fields, const int32_t *ids, const int64_t *indptr, int64_t count, Seen *seen,
+                          Keys *out, int64_t *out_indptr) {
+    out_indptr[0] = 0;
+    if (!keys_room(out, indptr[count] - indptr[0])) return NO_MEMORY;
+    for (int64_t d = 0; d < count; d++) {
+        if (!seen_begin(seen, indptr[d + 1] - indptr[d])) return NO_MEMORY;
+        for (int64_t i = indptr[d]; i < indptr[d + 1]; i++)
+            if (fields[i] >= 0) add_key(out, seen, pair_of(fields[i], ids[i]));
+        out_indptr[d + 1] = out->size;
+    }
+    return 0;
+}
+
+/* Words and the least numbers of times that they come, for those of `levels` that they reach. */
+static int keys_of_repeats(const Row *words, const uint32_t *times, int64_t count, const int32_t *levels, int n_levels,
+                           Keys *out, int64_t *out_indptr) {
+    out_indptr[0] = 0;
+    for (int64_t d = 0; d < count; d++) {
+        if (!keys_room(out, (words->indptr[d + 1] - words->indptr[d]) * n_levels)) return NO_MEMORY;
+        for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++)
+            for (int l = 0; l < n_levels && times[i] >= (uint32_t)levels[l]; l++)
+                out->keys[out->size++] = pair_of(words->ids[i], levels[l]);
+        out_indptr[d + 1] = out->size;
+    }
+    return 0;
+}
+
+typedef struct {
+    PairSet *fixed; /* not changed; NULL: none */
+    PairSet *pairs; /* NULL: none */
+    bool grow;
+    int64_t fixed_words; /* the words that pairs of `fixed` are of have numbers below this, */
+    int64_t known_words; /* and those of any pair below this */
+    bool of_words;       /* whether the second number is a word too */
+} PairLayers;
+
+enum { FAR = 48 }; /* pairs before its use a slot is asked for; the pair that its number stands for at half of that */
+
+/* The numbers of pairs. */
+static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
+    const int64_t before = layers->fixed ? layers->fixed->size : 0, count = keys->size;
+    const PairSet *const first = layers->fixed ? layers->fixed : layers->pairs;
+    uint64_t hashes[FAR];
+    if (!row_room(out, count)) return NO_MEMORY;
+    for (int64_t i = 0; i < count + FAR; i++) {
+        const int64_t at = i - FAR, half = i - FAR / 2;
+        if (at >= 0) {
+            const uint64_t pair = keys->keys[at], hash = hashes[at % FAR];
+            const int64_t a = (int64_t)(pair >> 32), b = layers->of_words ? (int64_t)(pair & 0xFFFFFFFF) : 0;
+            const int64_t most = a > b ? a : b;
+            int32_t number = UNKNOWN;
+            if (layers->fixed && most < layers->fixed_words) number = pairs_number(layers->fixed, pair, hash, false);
+            if (number == UNKNOWN && layers->pairs && most < layers->known_words) {
+                number = pairs_number(layers->pairs, pair, hash, layers->grow);
+                if (number < UNKNOWN) return number;
+                if (number >= 0 && before + number > INT32_MAX) return TOO_MANY;
+                if (number >= 0) number += (int32_t)before;
+            }
+            out->ids[out->size++] = number;
+        }
+        if (half >= 0 && half < count && first && first->table.count) {
+            const uint64_t hash = hashes[half % FAR];
+            const Slot slot = first->table.slots[hash >> first->table.shift];
+            if (slot.number >= 0 && slot.mark == (uint32_t)hash) FETCH(first->pairs + slot.number);
+        }
+        if (i < count) {
+            hashes[i % FAR] = pair_hash(keys->keys[i]);
+            if (first) table_fetch(&first->table, hashes[i % FAR]);
+        }
+    }
+    return 0;
+}
+
+/* ---- runs of characters ---- */
+
+static const uint8_t *layered_text(const Layers *layers, int64_t number, int64_t *size) {
+    for (int l = 0; l <= FIXED; l++) {
+        const WordSet *set = l < FIXED ? layers->fixed[l] : layers->words;
+        if (!set) continue;
+        if (number < set->size) {
+            *size = word_size(set, number);
+            return word_text(set, number);
+        }
+        number -= set->size;
+    }
+    *size = 0;
+    return (const uint8_t *)"";
+}
+
+/* The distinct runs of each text: those inside its words, and stretches of letters that stand alone. */
+static int runs_of_rows(const Row *words, int64_t count, const Layers *spelled, const int32_t *stretches,
+                        const int64_t *stretches_indptr, const Layers *grams, Lengths lengths, bool scripts, Seen *seen,
+                        Row *out) {
+    Stream runs = {0};
+    Asking asking = {.layers = *grams, .out = &runs};
+    Spaced spaced = {0};
+    const int64_t total = words->size;
+    const int64_t known = fixed_size(spelled) + (spelled->words ? spelled->words->size : 0);
+    const bool often = total > known / 4; /* then a word comes often enough to note its runs */
+    int64_t *memo = often ? calloc((size_t)known + 1, sizeof *memo) : NULL; /* 1 + where they begin */
+    int64_t *begin = malloc((size_t)(total + 1) * sizeof *begin), *size = malloc((size_t)(total + 1) * sizeof *size);
+    int failed = begin && size && (memo || !often) ? 0 : NO_MEMORY;
+    runs.total = total;
+    for (int64_t i = 0; i < total && !failed; i++) {
+        const int32_t word = words->ids[i];
+        runs.done = i;
+        if (memo && memo[word]) {
+            begin[i] = memo[word] - 1; /* their number is in front of them */
+            size[i] = runs.ids[begin[i]];
+            continue;
+        }
+        if (!stream_room(&runs, 1, false)) {
+            failed = NO_MEMORY;
+            break;
+        }
+        begin[i] = runs.size++;
+        if (memo) memo[word] = begin[i] + 1;
+        int64_t bytes;
+        const uint8_t *text = layered_text(spelled, word, &bytes);
+        failed = runs_of_word(text, bytes, &spaced, lengths, scripts, &asking);
+        size[i] = runs.size - begin[i] - 1;
+        if (size[i] > INT32_MAX) failed = TOO_MANY;
+        runs.ids[begin[i]] = (int32_t)size[i];
+    }
+    out->indptr[0] = 0;
+    for (int64_t d = 0; d < count && !failed; d++) {
+        const int64_t more = stretches ? stretches_indptr[d + 1] - stretches_indptr[d] : 0;
+        int64_t most = more;
+        for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++) most += size[i];
+        if (!row_room(out, most) || !seen_begin(seen, most)) {
+            failed = NO_MEMORY;
+            break;
+        }
+        for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++)
+            for (int64_t r = begin[i] + 1; r <= begin[i] + size[i]; r++)
+                if (seen_first(seen, (uint32_t)runs.ids[r])) out->ids[out->size++] = runs.ids[r];
+        for (int64_t r = 0; r < more; r++) {
+            const int32_t run = stretches[stretches_indptr[d] + r];
+            if (seen_first(seen, (uint32_t)run)) out->ids[out->size++] = run;
+        }
+        out->indptr[d + 1] = out->size;
+    }
+    free(runs.ids);
+    free(spaced.text);
+    free(memo);
+    free(begin);
+    free(size);
+    return failed;
+}
+
+#endif

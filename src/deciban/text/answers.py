@@ -1,0 +1,113 @@
+"""Scores of texts: the pooled evidence of their items, in one pass over them.
+
+`Graded.evidence` keeps every vector apart, since weights are fitted to them. To answer, the weights are known, and an
+item's share of the score follows from its own sums (`_kernel/answer_loops.h`). It is derived for the items of a text
+while that is scored; once as many items have been asked for as there are, records of all of them are kept.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from deciban._kernel import evidence as kernel
+from deciban._typing import Array, Codes, Floats
+from deciban.text.common import amounts
+from deciban.text.items import Rows
+from deciban.text.parallel import in_pieces
+from deciban.text.store import ItemSums
+from deciban.text.sums import damped
+from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, padded
+from deciban.threads import threads
+
+if TYPE_CHECKING:
+    from deciban.text.graded import Graded
+
+BUILDING = Lock()  # held while tables are made, so that threads do not make them twice
+NO_COLUMNS = np.zeros(0, dtype=np.int32)
+
+
+class ItemRecords(NamedTuple):
+    """What is derived of every item of a block."""
+
+    start: Array  # (items,) where its record begins, −1 if it has no evidence
+    room: Floats
+
+    @classmethod
+    def of(cls, scale: kernel.ItemScale, cells: ItemSums, n_jobs: int | None) -> ItemRecords:
+        ptr, codes, val = cells.ptr, cells.cls, cells.val
+        start, room = scale.records(ptr)
+        workers = threads(n_jobs, 8 * len(codes))
+        in_pieces(len(start), workers, lambda first, last: scale.fill(ptr, codes, val, start, room, first, last))
+        return cls(start, room)
+
+
+class BlockAnswers(NamedTuple):
+    """How the items of a block are scored."""
+
+    block: str
+    scale: kernel.ItemScale
+    column: Codes  # of x, by item
+    slopes: Floats | None  # (d, k) of x; None if no item of the block has a column
+
+
+class TextAnswers:
+    """What a model's answers are derived from: its weights and shares, and records of all items once they are worth it.
+
+    The class shares, of which everything is derived, are others after every document that is learned.
+    """
+
+    def __init__(self, model: Graded) -> None:
+        choice, shares, strengths = model.effective_choice, model.shares(), model.strengths()
+        factor, group = choice.groups
+        pseudo, entropy = shares.share * shares.factor, float(shares.entropy[-1])
+        columns, slopes = {}, None
+        self.constants: Floats | None = None
+        self.base = choice.pool.offsets + model.log_prior
+        joint = model.joint_slopes()
+        if joint is not None and model.sums.common is not None:
+            slopes, self.constants = joint
+            columns = model.sums.store.columns(model.sums.common)
+        self.blocks = []
+        for block in model.sums.blocks:
+            weights = padded(strengths[block]), KNOTS, choice.weights(block)
+            scale = kernel.ItemScale(pseudo, group, factor, *weights, entropy, MIN_KNOWLEDGE, MAX_KNOWLEDGE)
+            there = block in columns
+            self.blocks.append(BlockAnswers(block, scale, columns.get(block, NO_COLUMNS), slopes if there else None))
+        self.asked = 0  # items so far
+        self.records: dict[str, ItemRecords] | None = None
+
+    def records_for(self, model: Graded, rows: dict[str, Rows], n_jobs: int | None) -> dict[str, ItemRecords] | None:
+        """The records, if there are any, or as many items were asked for as there are."""
+        if self.records is None:
+            self.asked += sum(len(indices) for _, indices in rows.values())
+            if self.asked >= model.sums.n_items:
+                with BUILDING:
+                    if self.records is None:
+                        self.records = {
+                            block: ItemRecords.of(scale, model.cells_as_numbered(block), n_jobs)
+                            for block, scale, _, _ in self.blocks
+                        }
+        return self.records
+
+    def scores(self, model: Graded, rows: dict[str, Rows], n_jobs: int | None = 1) -> Floats:
+        """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to a constant per row, of rows numbered by the model's store."""
+        n = len(rows["words"][0]) - 1
+        out = np.empty((n, len(self.base)))
+        out[:] = self.base
+        there = np.zeros(n, dtype=np.uint8)
+        records = self.records_for(model, rows, n_jobs)
+        for block, scale, column, slopes in self.blocks:
+            mine = rows[block]
+            damp = damped(mine)
+            some = *mine, damp, damp if slopes is None else amounts(mine), column, slopes, out, there
+            if records is not None:
+                scale.answer_by_records(*some, *records[block])
+            else:
+                cells = model.cells_as_numbered(block, mine[1])
+                scale.answer(*some, cells.ptr, cells.cls, cells.val)
+        if self.constants is not None:
+            out += there[:, None] * self.constants
+        return out
