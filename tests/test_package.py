@@ -70,4 +70,6 @@ def test_the_package_carries_its_types():
         "common",
         "json",
         "filter_index",
+        "boosting",
+        "versions",
     }

@@ -127,6 +127,15 @@ def test_an_old_version_gets_memory_of_its_own():
     assert read(newest) == {(0, 0): 101.0, (3, 1): 50.0}
 
 
+def test_a_version_with_memory_of_its_own_does_not_cut_off_older_ones():
+    versions = [first({(0, 0): 1.0})]
+    for _ in range(200):
+        versions.append(changed(versions[-1], {(0, 0): 1.0, (2, 1): 1.0}, 1.0)[0])
+    for at in (50, 49, 0, 20, 120, 60):
+        assert read(versions[at]).get((0, 0)) == 1.0 + at
+    assert all(read(version).get((0, 0)) == 1.0 + at for at, version in enumerate(versions))
+
+
 def test_threads_read_old_versions_while_another_makes_new_ones():
     kept, done, wrong = [first({(0, 0): 1.0})], threading.Event(), []
 

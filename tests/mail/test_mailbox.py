@@ -103,9 +103,8 @@ class Mailbox:
         for folder in self.rules.folders:
             self.imap.select(quoted(folder))
             (found,) = self.imap.uid("SEARCH", None, "UNDELETED")[1]
-            out += [
-                folder for uid in found.split() if self.imap.uid("FETCH", uid.decode(), "(BODY.PEEK[])")[1][0][1] == raw
-            ]
+            fetched = [self.imap.uid("FETCH", uid.decode(), "(BODY.PEEK[])")[1][0] for uid in found.split()]
+            out += [folder for one in fetched if one is not None and one[1] == raw]  # None: it was moved meanwhile
         return out
 
     def move(self, raw, to):

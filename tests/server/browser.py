@@ -43,6 +43,7 @@ class Visit:
 
     def to(self, view="try", model="texts"):
         """Open a view, and wait until it has loaded everything."""
+        self.page.goto("about:blank")  # otherwise the heading of the view before would do
         self.page.goto(f"{self.address}/#/{view}/{model}")
         self.page.wait_for_selector("h1")
         expect(self.page.locator("main")).not_to_contain_text(re.compile("Loading|Computing"))

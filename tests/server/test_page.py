@@ -196,7 +196,8 @@ def test_quality_evidence_and_models_are_shown(visit, client, tmp_path):
     own.get_by_text("Replace the model").click()
     own.get_by_label("Model file").set_input_files(tmp_path / "got.deciban")
     own.get_by_role("button", name="Replace").click()
-    page.wait_for_selector("text=6 examples in the store")
+    page.wait_for_selector("text=texts is replaced: version")
+    assert "6 examples in the store" in own.inner_text()
     own.get_by_text("Changes").click()
     assert own.get_by_role("rowheader").first.inner_text()
     for i in range(6):

@@ -107,17 +107,22 @@ cdef class Memory:
 
 
 @cython.trashcan(True)  # there may be many behind each other
+cdef class Step:
+    """From one version to the next. Steps know each other, so that a version in between may get memory of its own."""
+    cdef Step after           # the next step; None if there is no next version yet
+    cdef int32_t[::1] items   # those that have other rows there,
+    cdef int32_t[::1] mine    # their rows here,
+    cdef int32_t[::1] theirs  # and there
+
+
 cdef class Version:
     """Sums by item and class, as they were at one time. `size` items have numbers."""
     cdef Memory memory
-    cdef Version after   # the next version, if this is not the newest
-    cdef int32_t[::1] items   # those that it has other rows for,
-    cdef int32_t[::1] mine    # the rows here,
-    cdef int32_t[::1] theirs  # and there
+    cdef Step step
     cdef readonly int64_t size
 
     def __init__(self, const int64_t[::1] ptr not None, const int32_t[::1] cls not None, const double[::1] val not None):
-        self.memory = Memory(ptr, cls, val)
+        self.memory, self.step = Memory(ptr, cls, val), Step()
         self.size = ptr.shape[0] - 1
 
     def __reduce__(self):
@@ -126,7 +131,7 @@ cdef class Version:
     @property
     def newest(self):
         """Whether it can be changed without a copy."""
-        return self.after is None
+        return self.step.after is None
 
     @property
     def cells(self):
@@ -139,28 +144,28 @@ cdef class Version:
         return len(self.since())
 
     cdef list since(self):
-        """This version and those after it, without the newest."""
+        """The steps from this version to the newest."""
         cdef list passed = []
-        cdef Version version = self
-        while version.after is not None:
-            passed.append(version)
-            version = version.after
+        cdef Step step = self.step
+        while step.after is not None:
+            passed.append(step)
+            step = step.after
         return passed
 
     cdef void put_back(self, list passed) noexcept:
         """Puts this version's rows in place; `put_forward` puts the newest ones there."""
-        cdef Version one
+        cdef Step one
         cdef Py_ssize_t i, j
         for j in range(len(passed) - 1, -1, -1):
-            one = <Version> passed[j]
+            one = <Step> passed[j]
             for i in range(one.items.shape[0]):
                 self.memory.row[one.items[i]] = one.mine[i]
 
     cdef void put_forward(self, list passed) noexcept:
-        cdef Version one
+        cdef Step one
         cdef Py_ssize_t i, j
         for j in range(len(passed)):
-            one = <Version> passed[j]
+            one = <Step> passed[j]
             for i in range(one.items.shape[0]):
                 self.memory.row[one.items[i]] = one.theirs[i]
 
@@ -192,9 +197,9 @@ cdef class Version:
 
     def take(self, const int32_t[::1] which not None):
         """ptr, cls and val of these items, in this order; numbers that are no item's have no cells."""
-        if self.after is not None and len(self.since()) > MOST_BEHIND:
+        if self.step.after is not None and len(self.since()) > MOST_BEHIND:
             alone = Version(*self.all())
-            self.memory, self.after = (<Version> alone).memory, None
+            self.memory, self.step = (<Version> alone).memory, (<Version> alone).step
         return self.rows_of(which)
 
     def all(self):
@@ -218,9 +223,10 @@ cdef class Version:
         cdef Memory memory = self.memory
         cdef list gone = []
         out = Version.__new__(Version)
+        out.step = Step()
         cdef int32_t[::1] changed = np.array(items), mine = np.empty(n, dtype=np.int32), theirs = np.empty(n, dtype=np.int32)
         check_delta(items, ptr, cls, val, size)
-        if self.after is not None:
+        if self.step.after is not None:
             raise RuntimeError("an older version is not changed: copy it")
         if sign < 0.0:
             for i in range(n):
@@ -235,7 +241,7 @@ cdef class Version:
                         return None, [int(items[i])]
         memory.item_room(size)
         out.memory, out.size = memory, size
-        self.items, self.mine, self.theirs = changed, mine, theirs
+        self.step.items, self.step.mine, self.step.theirs = changed, mine, theirs
         for i in range(n):
             count = memory.find(items[i], &had, &amount)
             try:
@@ -271,17 +277,17 @@ cdef class Version:
             memory.row[items[i]] = <int32_t> memory.rows
             memory.rows += 1
             memory.start[memory.rows] = end
-        self.after = out
+        self.step.after = out.step
         return out, gone
 
     def take_back(self, Version newer not None):
         """Undoes what made `newer`, which is the newest and is not used again: this is the newest again."""
         cdef Py_ssize_t i
-        if newer.after is not None or self.after is not newer:
+        if newer.step.after is not None or self.step.after is not newer.step:
             raise RuntimeError("only the newest version can be taken back")
-        for i in range(self.items.shape[0]):
-            self.memory.row[self.items[i]] = self.mine[i]
-        self.after = None
+        for i in range(self.step.items.shape[0]):
+            self.memory.row[self.step.items[i]] = self.step.mine[i]
+        self.step.after = None
 
 
 cdef int check_delta(const int32_t[::1] items, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from deciban._scipy import issparse
 from deciban._typing import Array, Floats
 from deciban.errors import DataWarning, DecibanError, SchemaError, warn
 from deciban.estimators import validation
@@ -140,7 +141,7 @@ class Classifier(Estimator):
     def _as_table(self, X: Any) -> Any:
         """A single row as a table of one row; anything else unchanged."""
         is_series = getattr(X, "ndim", 0) == 1 and hasattr(X, "infer_objects")
-        if is_series or isinstance(X, Mapping | tuple):
+        if is_series or (isinstance(X, Mapping | tuple) and not issparse(X)):  # a DOK matrix is a mapping
             return single_row(X, self._names(), getattr(self, "n_features_in_", None))
         return X
 

@@ -13,7 +13,6 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 import deciban
 from deciban.server.examples import Example, examples_of, of_message
-from deciban.server.file_examples import examples_in
 from deciban.server.limits import RateLimit, body_of
 from deciban.server.model import Answer
 from deciban.server.play import picture, scene_of
@@ -220,6 +219,8 @@ async def read(exchange: Exchange) -> Response:
     exchange.require_kind(ANY_FILE)
     data = await body_of(exchange.request, service.settings.max_body, service.settings.timeout)
     name, most = exchange.request.query_params.get("name", ""), service.settings.max_examples
+    from deciban.server.file_examples import examples_in  # it imports what reads files, which is not needed otherwise
+
     found = await service.in_thread(examples_in, data, name, live.current, most)
     return JSONResponse(finite({"model": live.name, **found}))
 

@@ -16,9 +16,12 @@ def filter(  # noqa: A001 - the command's name
         str | None, typer.Option(help="The server's Unix socket (/run/deciban/socket).", metavar="FILE")
     ] = None,
     server: Annotated[
-        str | None, typer.Option(help="The server's address: http://ADDRESS:PORT or unix:FILE.", metavar="URL")
+        str | None,
+        typer.Option(help="The server's address: http://HOST:PORT or unix:FILE (DECIBAN_URL).", metavar="URL"),
     ] = None,
-    token_file: Annotated[str | None, typer.Option(help="A file with the token to send.", metavar="FILE")] = None,
+    token_file: Annotated[
+        str | None, typer.Option(help="A file with the token to send (DECIBAN_TOKEN).", metavar="FILE")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(help="A model's name on the server; or its file, to score without a server.", metavar="MODEL"),

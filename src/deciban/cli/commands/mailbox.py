@@ -59,11 +59,13 @@ def mailbox(
     ] = 60.0,
     server: Annotated[
         str | None,
-        typer.Option(help="The filter: http://HOST:PORT, https://… or unix:FILE (DECIBAN_URL).", metavar="URL"),
+        typer.Option(help="The server's address: http://HOST:PORT or unix:FILE (DECIBAN_URL).", metavar="URL"),
     ] = None,
-    socket: Annotated[str | None, typer.Option(help="The filter's Unix socket.", metavar="FILE")] = None,
+    socket: Annotated[
+        str | None, typer.Option(help="The server's Unix socket (/run/deciban/socket).", metavar="FILE")
+    ] = None,
     token_file: Annotated[
-        str | None, typer.Option(help="A file with the token (DECIBAN_TOKEN).", metavar="FILE")
+        str | None, typer.Option(help="A file with the token to send (DECIBAN_TOKEN).", metavar="FILE")
     ] = None,
     model: Annotated[str | None, typer.Option(help="The model's name, if there are several.", metavar="NAME")] = None,
     state: Annotated[
@@ -81,8 +83,8 @@ def mailbox(
 
     \b
     Examples:
-      deciban mailbox imap.example.org -u ann --password-file ~/.imap --learn spam=Junk --learn ham=Archive
-      deciban mailbox imap.example.org -u ann --password-command "pass show mail" --unsure Unsure --watch
+      deciban mailbox imap.example.org -u ann --learn spam=Junk
+      deciban mailbox imap.example.org -u ann --unsure Unsure --watch
     """
     from deciban.client import Client
     from deciban.mailbox.imap import Account, Imap

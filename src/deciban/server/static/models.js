@@ -11,9 +11,12 @@ const MOST_LINES = 50;
 export function render(context) {
   const box = h("div", {}, h("h1", { tabindex: -1 }, "Models"));
   const body = h("div", {}, h("p", { class: "note" }, "Loading …"));
-  const load = () =>
+  const load = (note = "") =>
     get("v1/models").then(
-      ({ models }) => replace(body, models.map((model) => card(context.about(model), model, load))),
+      ({ models }) => {
+        replace(body, note ? h("p", {}, note) : null, models.map((model) => card(context.about(model), model, load)));
+        if (note) announce(note);
+      },
       (error) => replace(body, problem(error)),
     );
   load();
@@ -77,9 +80,8 @@ function administration(model, reload) {
   const upload = attempt(async () => {
     const query = ways.value ? `?examples=${ways.value}` : "";
     const reply = await sendFile("PUT", `${modelPath(model.name, "file")}${query}`, file.files[0]);
-    announce("Replaced.");
-    await reload();
-    return `Replaced: version ${reply.version}.`;
+    await reload(`${model.name} is replaced: version ${reply.version}.`);
+    return "";
   });
   const log = h("details", { ontoggle: () => log.open && lines(model, log) }, h("summary", {}, "Changes"), h("div", {}));
   return h(
