@@ -57,4 +57,6 @@ def evidence(
     out: Floats,
     first: int,
     last: int,
+    wanted: Codes | None = None,
+    column: Codes | None = None,
 ) -> None: ...

@@ -14,30 +14,15 @@ from deciban.show import plain
 from deciban.text.evidence import TextEvidence, with_text
 from deciban.text.hashed import check_words_are_kept
 from deciban.text.items import BLOCKS, Rows
+from deciban.text.log_odds import LogOdds
 from deciban.text.raw import Documents
 from deciban.text.shares import ItemEvidence, TokensOfText
 from deciban.text.sums import DAMPING, damped, narrowed
-from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Tables
+from deciban.text.tables import KNOTS, STRENGTHS
 from deciban.text.tokens import MIXED_SCRIPTS
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
-
-
-def evidence(table: Tables, items: Array) -> tuple[Floats, Floats]:
-    """λ of these items for every class, and κ: (items, strengths, k) and (items, strengths)."""
-    m, (share, _, entropy, factor) = table.strength[: len(STRENGTHS), None], table.shares
-    counts = np.zeros((len(items), len(share)))
-    first, sizes = table.cells.ptr[items], table.cells.ptr[items + 1] - table.cells.ptr[items]
-    row = np.repeat(np.arange(len(items)), sizes)
-    cell = np.repeat(first - (np.cumsum(sizes) - sizes), sizes) + np.arange(len(row))
-    counts[row, table.cells.cls[cell]] = table.cells.val[cell]
-    there, pseudo = share > 0, m * (factor * share)
-    seen = counts[:, None] + pseudo
-    by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
-    log_odds = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
-    known = (seen * log_odds).sum(axis=2) / seen.sum(axis=2)
-    return log_odds, np.clip(known / entropy[-1], MIN_KNOWLEDGE, MAX_KNOWLEDGE)
 
 
 def hats(kappa: Floats) -> Floats:
@@ -54,17 +39,18 @@ def hats(kappa: Floats) -> Floats:
 def item_log_odds(model: Graded, block: str, rows: Rows, target: int, against: int) -> tuple[Array, Floats]:
     """The known items of one document, and the log-odds that each adds: the terms of the model's score."""
     which = narrowed(rows, model.sums.cells[block].size)[0]
-    table = model.table(block, which, 1)
-    items = np.flatnonzero(np.diff(table.cells.ptr) > 0)
+    cells = model.cells(block).take(which)
+    items = np.flatnonzero(np.diff(cells.ptr) > 0).astype(np.int32)
     if not len(items):
         return which[items], np.zeros(0)
-    log_odds, kappa = evidence(table, items)
+    found = LogOdds.of(cells.take(items), model.strengths()[block], model.shares())
+    log_odds, kappa = found.at(np.arange(len(items)), np.tile([target, against], (len(items), 1))), found.kappa
     weights = model.effective_choice.weights(block)
     graded = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)]) / np.sqrt(kappa.sum(axis=0))
     alike = weights[:, -2] * float(damped(rows)[0])
     weighed = weights[:, -1] * kappa / np.sqrt((kappa**2).sum(axis=0))
     belief = graded + alike + weighed
-    return which[items], (belief * (log_odds[..., target] - log_odds[..., against])).sum(axis=1)
+    return which[items], (belief * (log_odds[..., 0] - log_odds[..., 1])).sum(axis=1)
 
 
 def common_item_log_odds(
