@@ -58,6 +58,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/text_answers.py
 	@$(BIN)/python benchmarks/text_accuracy.py
 	@$(BIN)/python benchmarks/unequal_texts.py
+	@$(BIN)/python benchmarks/classes.py --peers
 	@$(BIN)/python benchmarks/spam.py
 	@$(BIN)/python benchmarks/prediction_sets.py
 	@$(BIN)/python benchmarks/honesty.py

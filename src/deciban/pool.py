@@ -107,8 +107,10 @@ class Vectors:
         self.y = np.ascontiguousarray(y, dtype=np.int32)
         self.total = float(self.n) if weight is None else float(weight.sum())
         self.share = (np.ones(self.n) if weight is None else weight) / max(self.total, 1e-300)
+        evidence = np.ascontiguousarray(evidence, dtype=np.float64)
         self.spread = spreads(evidence)
-        self.x = np.ascontiguousarray((evidence / self.spread[:, None]).transpose(0, 2, 1))
+        self.x = np.empty((self.n, self.k, self.g))
+        kernel.arrange(evidence, self.spread, self.x)
         self.log_prior = np.full(self.k, -np.inf)
         there = np.unique(self.y)
         self.log_prior[there] = log_prior[there]
@@ -245,14 +247,12 @@ class Folds:
 
     @classmethod
     def of(cls, mark: Array, y: Codes, k: int, folds: int = N_FOLDS) -> Folds:
-        edges, first, before = np.zeros((k, folds - 1), dtype=np.uint64), np.zeros(k, dtype=np.int32), 0
-        for c in range(k):
-            mine = np.sort(mark[y == c])
-            first[c] = before % folds
-            if len(mine):
-                edges[c] = mine[np.ceil(np.arange(1, folds) * len(mine) / folds).astype(np.intp) - 1]
-            before += len(mine)
-        return cls(edges, first)
+        size = np.bincount(y, minlength=k)
+        before, by_class = np.cumsum(size) - size, mark[np.lexsort((mark, y))]
+        edges, some = np.zeros((k, folds - 1), dtype=np.uint64), np.flatnonzero(size)
+        last = np.ceil(np.arange(1, folds) * size[some, None] / folds).astype(np.intp) - 1
+        edges[some] = by_class[before[some, None] + last]
+        return cls(edges, (before % folds).astype(np.int32))
 
     @property
     def count(self) -> int:
@@ -363,6 +363,11 @@ class Chosen:
     pool: Pool
     left_out: LeftOut | None
     doubts: tuple[tuple[Doubt, float], ...]  # with the share of each in the pool
+
+    def in_classes(self, places: Array) -> Chosen:
+        """For other classes: class c there is class places[c] here, or −1 if it is new."""
+        left_out = None if self.left_out is None else self.left_out.in_classes(places)
+        return replace(self, pool=self.pool.in_classes(places), left_out=left_out)
 
 
 class FoldPart(NamedTuple):
@@ -513,8 +518,8 @@ def closed_fit(
 def spreads(evidence: Floats) -> Floats:
     """Each vector's standard deviation about its mean over the classes, with a floor."""
     n, g, k = evidence.shape
-    centre = evidence.mean(axis=2)
-    square = np.einsum("ngk,ngk->g", evidence, evidence) / max(1, n * k)
-    spread = np.sqrt(np.maximum(square - np.einsum("ng,ng->g", centre, centre) / max(1, n), 0.0))
+    square, centre = np.zeros(g), np.zeros(g)
+    kernel.spread(np.ascontiguousarray(evidence, dtype=np.float64), square, centre)
+    spread = np.sqrt(np.maximum(square / max(1, n * k) - centre / max(1, n), 0.0))
     widest = float(spread.max(initial=0.0))
     return np.maximum(spread, MIN_SPREAD_SHARE * widest) if widest > 0 else np.ones(g)

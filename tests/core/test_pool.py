@@ -113,6 +113,45 @@ def test_another_optimiser_finds_the_same(problem):
     assert np.linalg.norm(z - best.x) <= np.sqrt(2 * 2e-8 / doubt)
 
 
+@pytest.mark.parametrize("k", [30, 150])
+def test_another_optimiser_finds_the_same_of_many_classes(k):
+    problem = Problem(k, 4 * k, 4, k)
+    pool, _ = problem.fit()
+    bounds = [(0, None)] * 4 + [(None, None)] * k
+    best = minimize(problem.objective, np.zeros(4 + k), jac=True, method="L-BFGS-B", bounds=bounds)
+    assert problem.objective(problem.inside(pool))[0] <= best.fun + 1e-8
+
+
+def dense_hessian(rows, pool, ridge, offset_ridge):
+    """The Hessian by all weights, in units of their spreads, and offsets, from each row's derivatives (k, g + k)."""
+    z = np.append(pool.weights * rows.spread, pool.offsets)
+    held = np.append(np.full(rows.g, ridge), np.full(rows.k, offset_ridge)) / rows.total
+    curve = np.diag(held)
+    for x, share in zip(rows.x, rows.share, strict=True):
+        slopes = np.hstack([x, np.eye(rows.k)])
+        scores = slopes @ z + rows.log_prior
+        p = np.exp(scores - logsumexp(scores))
+        curve += share * slopes.T @ (np.diag(p) - np.outer(p, p)) @ slopes
+    return curve, held
+
+
+@given(problems, st.integers(0, 100))
+def test_the_curvature_is_the_dense_hessian(problem, seed):
+    evidence = problem.evidence - problem.evidence.mean(axis=2, keepdims=True)  # large constants would cancel
+    rows = Vectors(evidence, problem.y, problem.log_prior, problem.weight)
+    rng = np.random.default_rng(seed)
+    weights = rng.exponential(0.3, rows.g) * (rng.random(rows.g) < 0.7) / rows.spread
+    pool = Pool(weights, 0.3 * rng.normal(size=rows.k))
+    at, inverse, freedom = rows.curvature(pool, 3.0, 1.0)
+    present = np.isin(np.arange(rows.k), problem.y)
+    np.testing.assert_array_equal(at, np.flatnonzero(np.append(weights > 0, present)))
+    dense, held = dense_hessian(rows, pool, 3.0, 1.0)
+    unit = np.append(rows.spread, np.ones(rows.k))[at]
+    inverse = inverse * np.outer(unit, unit) * rows.total
+    np.testing.assert_allclose(inverse @ dense[np.ix_(at, at)], np.eye(len(at)), atol=1e-8)
+    assert freedom == pytest.approx(np.trace((dense - np.diag(held))[np.ix_(at, at)] @ inverse), abs=1e-8)
+
+
 @given(problems, st.integers(0, 100))
 def test_doubt_pulls_weights_towards_the_prior(problem, seed):
     g, k = problem.evidence.shape[1:]

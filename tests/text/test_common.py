@@ -26,6 +26,7 @@ from deciban.text.common import (
 )
 from deciban.text.graded import numbered
 from deciban.text.raw import Documents
+from deciban.text.sums import some_rows
 from deciban.text.tables import PER_BLOCK
 
 WORDS = np.array([f"w{i}" for i in range(60)])
@@ -158,6 +159,19 @@ def test_evidence_without_a_text_is_that_of_the_others(weighted):
         for r, ridge in enumerate(graded.ridges()):
             expected = by_definition(x[i], learned, y, ridge, 3)
             np.testing.assert_allclose(evidence[i, r], centred(expected), rtol=1e-8, atol=1e-8)
+
+
+def test_evidence_for_some_classes_is_that_of_all(model):
+    learned, some = model.model_, np.array([0, 2], dtype=np.int32)
+    rows, own = rows_of(model, X[:60]), Y[:60].astype(np.int32)
+    mine = np.flatnonzero(np.isin(own, some))
+    few = {block: some_rows(part, mine) for block, part in rows.items()}
+    for part, whole in (
+        (learned.evidence(rows, 1, some), learned.evidence(rows, 1)),
+        (learned.evidence_without(few, own[mine], None, 1, classes=some), learned.evidence_without(rows, own)[mine]),
+    ):
+        assert part.shape[2] == 2
+        np.testing.assert_allclose(part[..., 0] - part[..., 1], whole[..., 0] - whole[..., 2], atol=1e-10)
 
 
 def test_a_text_that_is_alone_in_its_class_can_be_left_out():

@@ -57,6 +57,8 @@ def evidence(
     out: Floats,
     first: int,
     last: int,
+    wanted: Codes | None = None,
+    column: Codes | None = None,
 ) -> None: ...
 
 class ItemScale:

@@ -30,6 +30,9 @@ cdef extern from "evidence_loops.h":
         const double *knots
         const int32_t *group
         const double *factor
+        int64_t width
+        const int32_t *wanted
+        const int32_t *column
         double least, most
     void derive(const int64_t *ptr, const int32_t *cls, const double *val, const double *pseudo, const double *strength,
                 int64_t strengths, int64_t k, const int32_t *dense_row, double *lift, double *known, double *total,
@@ -202,8 +205,11 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
              const double[::1] pseudo, const double[::1] pseudo_left, const double[::1] entropy,
              const int32_t[::1] group, const double[::1] factor,
              const double[::1] strength, const double[::1] knots, double least, double most,
-             double[:, :, :] out, Py_ssize_t first, Py_ssize_t last):
+             double[:, :, :] out, Py_ssize_t first, Py_ssize_t last, const int32_t[::1] wanted=None,
+             const int32_t[::1] column=None):
     """Graded evidence of rows first..last for every class: out (n, strengths · (knots + 2), k), zero at first.
+
+    With `wanted`, for these classes only, in this order; `column` (k,) has their places, −1 for others.
 
     A row of class own[i] ≥ 0 is first taken out of the sums: taken[i] of each of its items, with s π from
     `pseudo_left`. With own = −1 the sums of all rows are used. `entropy` is H(π) without a row of each class, and last
@@ -215,6 +221,10 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
     cdef double *absent
     if out.strides[2] != sizeof(double) or out.strides[1] != out.shape[2] * sizeof(double):
         raise ValueError("a row of the evidence must be contiguous")
+    if (wanted is None) != (column is None) or (
+            out.shape[2] != pseudo.shape[0] if column is None else
+            (out.shape[2] != wanted.shape[0] or column.shape[0] != pseudo.shape[0] or not wanted.shape[0])):
+        raise ValueError("a row of the evidence must have a place for each class that is wanted")
     if factor.shape[0] < 1 or factor.shape[0] > GROUPS:
         raise ValueError(f"there are {factor.shape[0]} factors: there must be 1 to {GROUPS}")
     if first >= last or ptr.shape[0] < 2 or cls.shape[0] == 0 or indices.shape[0] == 0:
@@ -227,6 +237,9 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
     t.pseudo, t.pseudo_left, t.entropy = &pseudo[0], &pseudo_left[0], &entropy[0]
     t.group, t.factor = &group[0], &factor[0]
     t.strength, t.knots = &strength[0], &knots[0]
+    t.width, t.wanted, t.column = t.classes, NULL, NULL
+    if wanted is not None and column is not None:
+        t.width, t.wanted, t.column = wanted.shape[0], &wanted[0], &column[0]
     t.least, t.most = least, most
     absent = <double*> malloc(out.shape[1] * factor.shape[0] * sizeof(double))
     if absent == NULL:

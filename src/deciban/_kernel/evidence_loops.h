@@ -76,6 +76,8 @@ typedef struct { /* derived from the sums: see tables() */
     const double *pseudo, *pseudo_left, *entropy, *strength, *knots;
     const int32_t *group;   /* (classes,) the factor of each class */
     const double *factor;   /* (groups,) by how much a class's share of the pseudo-counts is multiplied */
+    int64_t width;          /* how many classes are asked about: `wanted` (width,), at places `column` (classes,), −1 */
+    const int32_t *wanted, *column; /* if not; NULL if all are */
     double least, most;
 } Derived;
 
@@ -105,13 +107,16 @@ INLINE void fetch_ahead(const Derived *t, const int32_t *indices, int64_t e, int
 
    The evidence of an item is log(1 + N_kw/(m s_k π_k)), its lift, plus log(m s_k/(N_w + m s_k)); if N_kw is 0, the lift
    is 0. Classes with the same factor s share the second term: it is added up by group, and not at all if there is only
-   one group. With few classes, an item's evidence is first laid out for all of them. */
+   one group. With few classes, an item's evidence is first laid out for all of them. If only some classes are asked
+   about, the others still count in what an item knows. */
 CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t *indices, const double *damp,
                           const int32_t *own, const double *taken, double *out, int64_t out_row, double *absent,
                           int64_t first, int64_t last) {
     const int64_t k = t->classes, hats = t->hats, vectors = hats + 2, strengths = t->strengths, groups = t->groups;
+    const int64_t width = t->width;
+    const int32_t *const column = t->column;
     const lanes m = from(t->strength);
-    const int few = k <= FEW;
+    const int few = k <= FEW && !column;
     double all_pseudo[GROUPS] = {0.0}, pseudo[GROUPS], in_group[GROUPS], said[LANES * FEW];
     lanes log_m[GROUPS], none[GROUPS];
     for (int64_t c = 0; c < k; c++) all_pseudo[t->group[c]] += t->pseudo[c];
@@ -192,9 +197,9 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                     while (place[s] > t->knots[g + 1]) g++;
                     hat = (t->knots[g + 1] - place[s]) / (t->knots[g + 1] - t->knots[g]);
                 }
-                double *restrict lower = o + (s * vectors + g) * k;
-                double *restrict upper = lower + k;
-                double *restrict weighed = o + (s * vectors + hats + 1) * k;
+                double *restrict lower = o + (s * vectors + g) * width;
+                double *restrict upper = lower + width;
+                double *restrict weighed = o + (s * vectors + hats + 1) * width;
                 const double other = 1.0 - hat, knows = know[s];
                 if (few) {
                     for (int64_t c = 0; c < k; c++) {
@@ -205,7 +210,16 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                     }
                     continue;
                 }
-                if (row >= 0) {
+                if (column) {
+                    for (int64_t f = begin; f < end; f++) {
+                        const int64_t c = column[t->cls[f]];
+                        if (c < 0) continue;
+                        const double lift = t->lift[LANES * f + s];
+                        lower[c] += hat * lift;
+                        upper[c] += other * lift;
+                        weighed[c] += knows * lift;
+                    }
+                } else if (row >= 0) {
                     const double *restrict lift = t->dense + (row * strengths + s) * k;
                     for (int64_t c = 0; c < k; c++) {
                         lower[c] += hat * lift[c];
@@ -221,11 +235,12 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
                         weighed[c] += knows * lift;
                     }
                 }
-                if (mine_at >= 0) { /* the row's own class, without the row */
+                const int64_t own_place = mine >= 0 && column ? column[mine] : mine;
+                if (mine_at >= 0 && own_place >= 0) { /* the row's own class, without the row */
                     const double change = own_lift[s] - t->lift[LANES * mine_at + s];
-                    lower[mine] += hat * change;
-                    upper[mine] += other * change;
-                    weighed[mine] += knows * change;
+                    lower[own_place] += hat * change;
+                    upper[own_place] += other * change;
+                    weighed[own_place] += knows * change;
                 }
                 if (groups > 1) {
                     double *restrict below = absent + (s * vectors + g) * groups;
@@ -239,20 +254,21 @@ CLONES void evidence_rows(const Derived *t, const int64_t *indptr, const int32_t
             }
         }
         for (int64_t s = 0; s < strengths; s++) {
-            double *const mine_out = o + s * vectors * k;
+            double *const mine_out = o + s * vectors * width;
             const double by_know = n1[s] > 0.0 ? 1.0 / sqrt(n1[s]) : 0.0, by_square = n2[s] > 0.0 ? 1.0 / sqrt(n2[s]) : 0.0;
             if (groups > 1 && !few)
                 for (int64_t g = 0; g < vectors; g++)
-                    for (int64_t c = 0; c < k && g != hats; c++)
-                        mine_out[g * k + c] += absent[(s * vectors + g) * groups + t->group[c]];
-            for (int64_t c = 0; c < k; c++) {
+                    for (int64_t c = 0; c < width && g != hats; c++)
+                        mine_out[g * width + c] +=
+                            absent[(s * vectors + g) * groups + t->group[column ? t->wanted[c] : c]];
+            for (int64_t c = 0; c < width; c++) {
                 double sum = 0.0;
                 for (int64_t g = 0; g < hats; g++) {
-                    sum += mine_out[g * k + c];
-                    mine_out[g * k + c] *= by_know;
+                    sum += mine_out[g * width + c];
+                    mine_out[g * width + c] *= by_know;
                 }
-                mine_out[hats * k + c] = damp[i] * sum;
-                mine_out[(hats + 1) * k + c] *= by_square;
+                mine_out[hats * width + c] = damp[i] * sum;
+                mine_out[(hats + 1) * width + c] *= by_square;
             }
         }
     }

@@ -18,7 +18,9 @@ cdef extern from "pool_loops.h":
         double tie
     double pool_value(const Problem*, const double*, const double*, double*, double*, double*) noexcept nogil
     void pool_curvature(const Problem*, const double*, const int64_t*, int64_t, int64_t, double, double*,
-                        double*) noexcept nogil
+                        int64_t*, double*) noexcept nogil
+    void pool_spread(const double*, int64_t, int64_t, int64_t, double*, double*) noexcept nogil
+    void pool_arrange(const double*, int64_t, int64_t, int64_t, const double*, double*) noexcept nogil
     double pool_fit(const Problem*, double*, double*, int64_t, double, int64_t, double) noexcept nogil
 
 cdef double NOTHING = 0.0
@@ -60,12 +62,32 @@ def curvature(const double[:, :, ::1] x, const int32_t[::1] y, const double[::1]
     cdef Py_ssize_t m = at.shape[0]
     cdef Problem t = problem(x, y, share, log_prior, doubt, r, tie)
     cdef double* room
+    cdef int64_t* classes
     if not m:
         return
-    room = <double*> malloc((t.n * t.k + (2 * HELD + 1) * m) * sizeof(double))
-    if room == NULL:
+    room = <double*> malloc((t.n * t.k + (2 * HELD + 1) * m + t.k) * sizeof(double))
+    classes = <int64_t*> malloc(2 * t.k * sizeof(int64_t))
+    if room == NULL or classes == NULL:
+        free(room)
+        free(classes)
         raise MemoryError()
     with nogil:
         pool_value(&t, &r[0] if t.g else &NOTHING, &b[0], room, NULL, &loss)
-        pool_curvature(&t, room, &at[0], m, 1, 0.0, room + t.n * t.k, &out[0, 0])
+        pool_curvature(&t, room, &at[0], m, 1, 0.0, room + t.n * t.k, classes, &out[0, 0])
     free(room)
+    free(classes)
+
+
+def spread(const double[:, :, ::1] evidence, double[::1] square, double[::1] centre):
+    """Adds Σ x² over rows and classes, and Σ (mean over classes)², of each vector of evidence (n, g, k)."""
+    if evidence.shape[0] * evidence.shape[1] * evidence.shape[2]:
+        with nogil:
+            pool_spread(&evidence[0, 0, 0], evidence.shape[0], evidence.shape[1], evidence.shape[2], &square[0], &centre[0])
+
+
+def arrange(const double[:, :, ::1] evidence, const double[::1] spread, double[:, :, ::1] out):
+    """Evidence (n, g, k) in units of the spreads, into out (n, k, g)."""
+    if evidence.shape[0] * evidence.shape[1] * evidence.shape[2]:
+        with nogil:
+            pool_arrange(&evidence[0, 0, 0], evidence.shape[0], evidence.shape[1], evidence.shape[2], &spread[0],
+                         &out[0, 0, 0])

@@ -81,15 +81,16 @@ CLONES double pool_value(const Problem *t, const double *r, const double *b, dou
     return total + 0.5 * held;
 }
 
-/* out (m, m), lower half, += sign·Σ_t z_t z_tᵀ of HELD vectors, which are stored side by side: z (m, HELD). */
-CLONES void add_products(const double *z, int64_t m, double sign, double *out) {
+/* out (m, m), rows `width` apart, lower half, += sign·Σ_t z_t z_tᵀ of HELD vectors, which are stored side by side:
+   z (m, HELD). */
+CLONES void add_products(const double *z, int64_t m, int64_t width, double sign, double *out) {
     for (int64_t a = 0; a < m; a++) {
         const lanes *one = (const lanes *)(z + a * HELD);
         for (int64_t b = 0; b <= a; b++) {
             const lanes *two = (const lanes *)(z + b * HELD);
             lanes sum = one[0] * two[0];
             for (int t = 1; t < HELD / 4; t++) sum += one[t] * two[t];
-            out[a * m + b] += sign * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
+            out[a * width + b] += sign * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
         }
     }
 }
@@ -100,56 +101,95 @@ typedef struct { /* vectors whose products are not computed yet */
     double sign;
 } Waiting;
 
-INLINE void flush(Waiting *w, int64_t m, double *out) {
+INLINE void flush(Waiting *w, int64_t m, int64_t width, double *out) {
     if (!w->count) return;
     for (int64_t a = 0; a < m; a++)
         for (int64_t t = w->count; t < HELD; t++) w->z[a * HELD + t] = 0.0;
-    add_products(w->z, m, w->sign, out);
+    add_products(w->z, m, width, w->sign, out);
     w->count = 0;
 }
 
+/* The spread of each vector: `square` (g,) += Σ x² over rows and classes, `centre` (g,) += Σ (mean over classes)². */
+CLONES void pool_spread(const double *x, int64_t n, int64_t g, int64_t k, double *square, double *centre) {
+    for (int64_t i = 0; i < n * g; i++) {
+        const double *row = x + i * k;
+        double sum = 0.0;
+        for (int64_t c = 0; c < k; c++) sum += row[c];
+        square[i % g] += dot(row, row, k);
+        centre[i % g] += sum / k * (sum / k);
+    }
+}
+
+/* Evidence (n, g, k) in units of the spreads, as (n, k, g). A few classes at a time stay in the cache. */
+CLONES void pool_arrange(const double *x, int64_t n, int64_t g, int64_t k, const double *spread, double *out) {
+    enum { FEW = 8 };
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t first = 0; first < k; first += FEW) {
+            const int64_t last = first + FEW < k ? first + FEW : k;
+            for (int64_t j = 0; j < g; j++)
+                for (int64_t c = first; c < last; c++) out[(i * k + c) * g + j] = x[(i * g + j) * k + c] / spread[j];
+        }
+}
+
 /* The Hessian of the objective: second derivatives by the coordinates `at` (m of them; weights, then offsets), (m, m),
-   lower half. Every step-th row is used. A class with a posterior below `least` does not change it noticeably. */
+   lower half. Every step-th row is used. A class with a posterior below `least` does not change it noticeably, unless
+   all are as small.
+
+   An offset has a part in one class alone, so only the weights need products of vectors: with posterior p and mean x̄ of
+   a row, offsets c and d add p_c [c = d] − p_c p_d, and a weight and offset c add p_c (x_c − x̄). `classes` has room for
+   2k numbers. */
 CLONES void pool_curvature(const Problem *t, const double *p, const int64_t *at, int64_t m, int64_t step, double least,
-                           double *room, double *out) {
+                           double *room, int64_t *classes, double *out) {
     const int64_t n = t->n, k = t->k, g = t->g;
-    int64_t used = 0;
+    int64_t used = 0, *const place = classes + k;
     while (used < m && at[used] < g) used++;
-    Waiting plus = {room, 0, 1.0}, minus = {room + m * HELD, 0, -1.0};
-    double *mean = room + 2 * m * HELD, all = 0.0;
+    Waiting plus = {room, 0, 1.0}, minus = {room + used * HELD, 0, -1.0};
+    double *const mean = room + 2 * used * HELD, *const by = mean + used;
+    double all = 0.0;
     memset(out, 0, m * m * sizeof(double));
+    for (int64_t c = 0; c < k; c++) place[c] = -1;
+    for (int64_t a = used; a < m; a++) place[at[a] - g] = a;
     for (int64_t i = 0; i < n; i += step) all += t->share[i];
     for (int64_t i = 0; i < n; i += step) {
         const double *q = p + i * k;
         const double share = t->share[i] / all;
         double top = 0.0, kept = 0.0;
+        int64_t some = 0;
         if (!(share > 0.0)) continue;
         for (int64_t c = 0; c < k; c++) top = q[c] > top ? q[c] : top;
-        const double bar = top < least ? top : least;
-        for (int64_t c = 0; c < k; c++) kept += q[c] >= bar ? q[c] : 0.0;
-        memset(mean, 0, m * sizeof(double));
-        for (int64_t c = 0; c < k; c++) {
-            if (q[c] < bar || !(q[c] > 0.0)) continue;
-            const double by = q[c] / kept, root = sqrt(by * share);
-            const double *row = t->x + (i * k + c) * g;
+        const double bar = 0.1 * top < least ? 0.1 * top : least;
+        for (int64_t c = 0; c < k; c++)
+            if (q[c] >= bar && q[c] > 0.0) classes[some++] = c, kept += q[c];
+        memset(mean, 0, used * sizeof(double));
+        for (int64_t s = 0; s < some; s++) {
+            by[s] = q[classes[s]] / kept;
+            const double root = sqrt(by[s] * share);
+            const double *row = t->x + (i * k + classes[s]) * g;
             double *z = plus.z + plus.count;
             for (int64_t a = 0; a < used; a++) {
                 const double value = row[at[a]];
                 z[a * HELD] = root * value;
-                mean[a] += by * value;
+                mean[a] += by[s] * value;
             }
-            for (int64_t a = used; a < m; a++) {
-                z[a * HELD] = at[a] - g == c ? root : 0.0;
-                if (at[a] - g == c) mean[a] += by;
-            }
-            if (++plus.count == HELD) flush(&plus, m, out);
+            if (++plus.count == HELD) flush(&plus, used, m, out);
+        }
+        for (int64_t s = 0; s < some; s++) {
+            const int64_t o = place[classes[s]];
+            if (o < 0) continue;
+            const double *row = t->x + (i * k + classes[s]) * g;
+            const double mine = share * by[s];
+            double *to = out + o * m;
+            for (int64_t a = 0; a < used; a++) to[a] += mine * (row[at[a]] - mean[a]);
+            for (int64_t d = 0; d <= s; d++)
+                if (place[classes[d]] >= 0) to[place[classes[d]]] -= mine * by[d];
+            to[o] += mine;
         }
         const double root = sqrt(share);
-        for (int64_t a = 0; a < m; a++) minus.z[a * HELD + minus.count] = root * mean[a];
-        if (++minus.count == HELD) flush(&minus, m, out);
+        for (int64_t a = 0; a < used; a++) minus.z[a * HELD + minus.count] = root * mean[a];
+        if (++minus.count == HELD) flush(&minus, used, m, out);
     }
-    flush(&plus, m, out);
-    flush(&minus, m, out);
+    flush(&plus, used, m, out);
+    flush(&minus, used, m, out);
     for (int64_t a = 0; a < m; a++) out[a * m + a] += at[a] < g ? t->doubt[at[a]] : t->tie;
 }
 
@@ -202,7 +242,7 @@ static double pool_fit(const Problem *t, double *r, double *b, int64_t steps, do
                        double least) {
     const int64_t n = t->n, k = t->k, g = t->g, q = g + k;
     double *const room = malloc((2 * n * k + 5 * q + 2 * q * q + (2 * HELD + 1) * q) * sizeof(double));
-    int64_t *const at = malloc(q * sizeof(int64_t));
+    int64_t *const at = malloc((q + 2 * k) * sizeof(int64_t));
     unsigned char *const held = malloc(q);
     if (!room || !at || !held) {
         free(room), free(at), free(held);
@@ -216,7 +256,7 @@ static double pool_fit(const Problem *t, double *r, double *b, int64_t steps, do
         int64_t m = 0;
         for (int64_t j = 0; j < q; j++)
             if (j < g ? r[j] > 0.0 || slope[j] < 0.0 : t->log_prior[j - g] > -INFINITY) at[m++] = j;
-        pool_curvature(t, p, at, m, n > rows ? n / rows : 1, least, waiting, curve);
+        pool_curvature(t, p, at, m, n > rows ? n / rows : 1, least, waiting, at + q, curve);
         newton_step(curve, at, m, g, slope, r, held, root, v, q, step);
         double size = 1.0, new_value, new_loss;
         for (;;) {

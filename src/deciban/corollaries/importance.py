@@ -58,6 +58,28 @@ class RowEvidence(NamedTuple):
         n, d, k = evidence.shape
         return cls(np.repeat(np.arange(n), d), np.tile(np.arange(d), n), evidence.reshape(n * d, k), scores)
 
+    def compared(self, y: Codes, class_weight: Floats) -> ComparedEvidence:
+        """What importance needs of it, for rows of classes y."""
+        centred, at = centred_evidence(self.evidence, class_weight), np.arange(len(self.row))
+        own, rival = centred[at, y[self.row]], centred[at, rivals(self.scores, y)[self.row]]
+        return ComparedEvidence(self.row, self.item, own, rival, centred, largest_classes(class_weight))
+
+
+class ComparedEvidence(NamedTuple):
+    """The evidence of items in rows, in nats less their mean over the classes, for the classes that matter."""
+
+    row: Array  # (entries,)
+    item: Array  # (entries,)
+    own: Floats  # (entries,) for the row's class,
+    rival: Floats  # (entries,) for the most probable other,
+    drawn: Floats  # (entries, columns) and for classes to draw curves of,
+    largest: Array  # among them the largest ones, as columns
+
+
+def largest_classes(class_weight: Floats) -> Array:
+    """The classes that curves are drawn of, ascending."""
+    return np.sort(np.argsort(-class_weight, kind="stable")[:MAX_CLASSES])
+
 
 def spread_rows(n: int, most: int) -> Array:
     """At most `most` of n row numbers, evenly spread."""
@@ -87,7 +109,7 @@ def rivals(scores: Floats, y: Codes) -> Codes:
 
 def importance(
     names: Sequence[str],
-    rows: RowEvidence,
+    rows: RowEvidence | ComparedEvidence,
     y: Codes,
     classes: Array,
     class_weight: Floats,
@@ -97,12 +119,10 @@ def importance(
     what: str = "column",
 ) -> Importance:
     """The importance of these items; values_of(item, entries) has an item's values for its curve, or None."""
-    (n, k), d = rows.scores.shape, len(names)
-    w = np.ones(n) if weight is None else weight
-    centred = centred_evidence(rows.evidence, class_weight)
-    own, at = y[rows.row], np.arange(len(rows.row))
-    decibans = (centred[at, own] - centred[at, rivals(rows.scores, y)[rows.row]]) * DECIBANS
-    largest = np.sort(np.argsort(-class_weight, kind="stable")[:MAX_CLASSES])
+    rows = rows.compared(y, class_weight) if isinstance(rows, RowEvidence) else rows
+    n, k, d = len(y), len(classes), len(names)
+    w, own = np.ones(n) if weight is None else weight, y[rows.row]
+    decibans, largest = (rows.own - rows.rival) * DECIBANS, largest_classes(class_weight)
     amount = w[rows.row] / w.sum()
     size, net = (np.bincount(rows.item, amount * part, minlength=d) for part in (np.abs(decibans), decibans))
     by_class = np.zeros((d, len(largest)))
@@ -117,12 +137,13 @@ def importance(
         Item(names[j], rounded(size[j]), rounded(net[j]), tuple(map(rounded, by_class[j])), int(having[j]))
         for j in order
     )
-    sides = largest[1:] if k == 2 else largest
-    against_mean = centred * (k / max(1, k - 1) * DECIBANS)  # each class against the mean of the others
+    first = 1 if k == 2 else 0  # of two classes, the second is enough
+    against_mean = rows.drawn * (k / max(1, k - 1) * DECIBANS)  # each class against the mean of the others
     by_item = np.argsort(rows.item, kind="stable")
     ends = np.append(0, np.cumsum(having))
-    drawn: list[tuple[str, ColumnValues, Floats]] = []  # with the evidence of each row, (n, k)
+    drawn: list[tuple[str, ColumnValues, Floats]] = []  # with the evidence of each row, (n, columns)
     curves: list[Curve] = []
+    sides = rows.largest[first:]
     for j in order:
         entries = by_item[ends[j] : ends[j + 1]]
         own_values = values_of(j, entries)
@@ -134,19 +155,24 @@ def importance(
             point = Point(own_values.names[0], own_values.at[0], len(entries), tuple(map(rounded, mean)))
             curves.append(Curve(names[j], (point,)))
         else:
-            full = np.zeros((n, k))
+            full = np.zeros((n, rows.drawn.shape[1]))
             full[rows.row[entries]] = against_mean[entries]
             drawn.append((names[j], own_values, full))
             curves.append(curve(names[j], own_values, full[:, sides], w))
-    labels = tuple(plain(c) for c in classes[largest]), tuple(plain(c) for c in classes[sides])
+    labels = tuple(plain(c) for c in classes[largest]), tuple(plain(c) for c in classes[largest[first:]])
     return Importance(what, n, how, *labels, items, tuple(curves), acting_together(drawn))
 
 
 def centred_evidence(evidence: Floats, class_weight: Floats) -> Floats:
     """Evidence less its mean over the classes that were learned, within ±MAX_NATS."""
     finite = np.nan_to_num(evidence, nan=0.0, posinf=MAX_NATS, neginf=-MAX_NATS)
-    seen = class_weight > 0 if (class_weight > 0).any() else np.ones(len(class_weight), dtype=bool)
-    return np.asarray(np.clip(finite - finite[..., seen].mean(axis=-1, keepdims=True), -MAX_NATS, MAX_NATS))
+    mean = finite[..., learned_classes(class_weight)].mean(axis=-1, keepdims=True)
+    return np.asarray(np.clip(finite - mean, -MAX_NATS, MAX_NATS))
+
+
+def learned_classes(class_weight: Floats) -> Array:
+    """Which classes have any rows; all if none has."""
+    return class_weight > 0 if (class_weight > 0).any() else np.ones(len(class_weight), dtype=bool)
 
 
 # ------------------------------------------------------------------ curves

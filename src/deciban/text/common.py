@@ -365,8 +365,8 @@ class System(NamedTuple):
         """The inverse times each class's Σ x, (d, k).
 
         A few documents more or less change S by a matrix of rank one each. So the earlier inverse is a good
-        preconditioner, and conjugate gradients need about one step per document. Inverting again takes as long as
-        d / 10 steps.
+        preconditioner, and conjugate gradients need about one step per document. A step takes 2 d² operations for each
+        class, and inverting again about 2 d³, so with many classes it is inverted.
         """
         recent = self.sums.recent_of(self.weight)
         if recent is not None:
@@ -374,7 +374,7 @@ class System(NamedTuple):
         goal, known = np.ascontiguousarray(self.sums.by_class.T), self.sums.known.get(self.ridge, SolvedSystem())
         if known.solution is not None and known.solution.shape == goal.shape and self.is_solved(known.solution):
             return known.solution
-        if known.inverse is not None:
+        if known.inverse is not None and MAX_SOLVER_STEPS * len(self.weight) <= 2 * self.sums.size:
             solution = self._stepwise(goal, known.inverse)
             if solution is not None:
                 return solution
@@ -426,8 +426,11 @@ class ItemGaussian:
 
     weight: Floats  # (k,) n
     solved: Floats  # (d, k) the inverse times each class's Σ x
-    gram: Floats  # (k, k) products of the classes' Σ x
+    by_class: Floats  # (k, d) Σ x
     inverse: Floats | None  # (d, d), for rows that are left out
+    total: float  # Σ n of all classes,
+    solved_total: Floats  # (d,) the inverse times their Σ x,
+    square_total: float  # and the product of their Σ x with itself
 
     @classmethod
     def of(
@@ -441,28 +444,41 @@ class ItemGaussian:
         system = System(sums, weight, ridge, tolerance)
         inverse = None if scatter is None else system.inverted(scatter)
         solved = system.solved() if inverse is None else np.asarray(inverse @ sums.by_class.T, dtype=np.float64)
-        return cls(weight, solved, sums.by_class @ solved, inverse)
+        everything = solved.sum(axis=1)
+        square = float(sums.by_class.sum(axis=0) @ everything)
+        return cls(weight, solved, sums.by_class, inverse, float(weight.sum()), everything, square)
+
+    def of_classes(self, classes: Codes) -> ItemGaussian:
+        """For these classes only; the means of all classes stay."""
+        solved = np.ascontiguousarray(self.solved[:, classes])
+        return replace(self, weight=self.weight[classes], solved=solved, by_class=self.by_class[classes])
+
+    def squares(self) -> Floats:
+        """(k,) the product of each class's Σ x with itself."""
+        return np.asarray(np.einsum("kd,dk->k", self.by_class, self.solved))
 
     def weights(self) -> tuple[Floats, Floats]:
         """F_k = x · w_k + c_k, up to a constant per row: w (d, k) and c (k,)."""
-        total = float(self.weight.sum())
         alpha, beta = (
             1.0 / (self.weight + MEAN_PSEUDO_DOCUMENTS),
-            MEAN_PSEUDO_DOCUMENTS / max(total, 1e-300),
+            MEAN_PSEUDO_DOCUMENTS / max(self.total, 1e-300),
         )  # m_k = α_k (Σ_k x + β Σ x)
-        solved = alpha * (self.solved + beta * self.solved.sum(axis=1, keepdims=True))
-        everything = self.gram.sum(axis=1)
-        square = alpha**2 * (np.diagonal(self.gram) + 2.0 * beta * everything + beta**2 * everything.sum())
-        return total * solved, -0.5 * total * square
+        solved = alpha * (self.solved + beta * self.solved_total[:, None])
+        everything = self.by_class @ self.solved_total
+        square = alpha**2 * (self.squares() + 2.0 * beta * everything + beta**2 * self.square_total)
+        return self.total * solved, -0.5 * self.total * square
 
-    def evidence_without(self, p: Floats, q: Floats, y: Codes, w: Floats) -> Floats:
+    def evidence_without(self, p: Floats, p_all: Floats, q: Floats, y: Codes, w: Floats) -> Floats:
         """F of learned rows of classes y and weights w, each under the sums without it.
 
-        `p` are their products with the classes' Σ x, (n, k), and `q` with themselves, (n,), all under the inverse.
+        `p` are their products with the classes' Σ x, (n, k), `p_all` with that of all classes, (n,), and `q` with
+        themselves, (n,), all under the inverse.
         """
-        i, own, gram = np.arange(len(y)), self.weight[y], self.gram
-        everything, p_all = gram.sum(axis=1), p.sum(axis=1)
-        remaining = np.maximum(float(self.weight.sum()) - w, 1e-300)
+        i, own, square = np.arange(len(y)), self.weight[y], self.squares()
+        everything = self.by_class @ self.solved_total
+        of_rows, place = np.unique(y, return_inverse=True)
+        gram = (self.by_class[of_rows] @ self.solved)[place]  # products of the row's class with all
+        remaining = np.maximum(self.total - w, 1e-300)
         # m_k = α f_k + β f + γ x, with f_k = Σ_k x and f = Σ x, the row still among them.
         alpha = np.broadcast_to(1.0 / (self.weight + MEAN_PSEUDO_DOCUMENTS), p.shape).copy()
         alpha[i, y] = 1.0 / (np.maximum(own - w, 0.0) + MEAN_PSEUDO_DOCUMENTS)
@@ -470,15 +486,15 @@ class ItemGaussian:
         gamma = -w[:, None] * beta
         gamma[i, y] -= w * alpha[i, y]
         x_m = alpha * p + beta * p_all[:, None] + gamma * q[:, None]
-        m_m = alpha**2 * np.diagonal(gram) + beta**2 * everything.sum() + gamma**2 * q[:, None]
+        m_m = alpha**2 * square + beta**2 * self.square_total + gamma**2 * q[:, None]
         m_m += 2.0 * (alpha * beta * everything + alpha * gamma * p + beta * gamma * p_all[:, None])
         # S loses b d dᵀ, d = x − f_y / n_y; a row that is alone in its class adds nothing to S.
         rest = own - w > 1e-9 * own
         b = np.where(rest, w * own / np.where(rest, own - w, 1.0), 0.0)
         n = np.where(own > 0, own, 1.0)
         d_x = q - p[i, y] / n
-        d_m = alpha * (p - gram[y] / n[:, None]) + beta * (p_all - everything[y] / n)[:, None] + gamma * d_x[:, None]
-        d_d = q - 2.0 * p[i, y] / n + gram[y, y] / n**2
+        d_m = alpha * (p - gram / n[:, None]) + beta * (p_all - everything[y] / n)[:, None] + gamma * d_x[:, None]
+        d_d = q - 2.0 * p[i, y] / n + square[y] / n**2
         square = m_m - 2.0 * x_m + (b / (1.0 - b * d_d))[:, None] * (d_x[:, None] - d_m) ** 2
         return np.asarray(-0.5 * remaining[:, None] * square)
 
@@ -513,13 +529,22 @@ class RidgeGaussians:
         scores = rows.times(self.slopes, n_jobs) + self.constants
         return rows.centred(scores.reshape(len(rows), len(self.parts), -1))
 
-    def evidence_without(self, rows: ItemVectors, y: Codes, weight: Floats, n_jobs: int | None = None) -> Floats:
-        """The same for learned rows of classes y and these weights, each under the sums without it."""
-        p = rows.times(np.hstack([gaussian.solved for gaussian in self.parts]), n_jobs).reshape(
-            len(rows), len(self.parts), -1
-        )
-        q = rows.squared([gaussian.inverse for gaussian in self.parts if gaussian.inverse is not None], n_jobs)
-        each = (gaussian.evidence_without(p[:, r], q[:, r], y, weight) for r, gaussian in enumerate(self.parts))
+    def evidence_without(
+        self,
+        rows: ItemVectors,
+        y: Codes,
+        weight: Floats,
+        n_jobs: int | None = None,
+        classes: Codes | None = None,
+    ) -> Floats:
+        """The same for learned rows of classes y and these weights, each under the sums without it; if ascending
+        `classes` are given, which have all rows, for these only."""
+        parts = self.parts if classes is None else tuple(part.of_classes(classes) for part in self.parts)
+        y = y if classes is None else np.searchsorted(classes, y).astype(np.int32)
+        columns = [np.column_stack([part.solved, part.solved_total]) for part in parts]
+        p = rows.times(np.hstack(columns), n_jobs).reshape(len(rows), len(parts), -1)
+        q = rows.squared([part.inverse for part in parts if part.inverse is not None], n_jobs)
+        each = (part.evidence_without(p[:, r, :-1], p[:, r, -1], q[:, r], y, weight) for r, part in enumerate(parts))
         return rows.centred(np.stack(list(each), axis=1))
 
 

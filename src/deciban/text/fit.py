@@ -16,7 +16,7 @@ from deciban.show import progress
 from deciban.text.documents import Texts
 from deciban.text.graded import Graded, Labelled
 from deciban.text.items import BLOCKS, choose_blocks
-from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, max_documents_to_fit_on, rechosen, smallest
+from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, rechosen, to_fit_on
 from deciban.text.plain import Plain, plain_words
 from deciban.text.raw import Documents
 from deciban.text.tokens import MIXED_SCRIPTS, TokenRule
@@ -50,7 +50,7 @@ def learn(
 def learned_and_chosen(none: Graded, texts: Texts, labels: Labels, weight: Floats | None, n_jobs: int | None) -> Graded:
     """The model with all documents learned, and choices made on some of them; each is read once."""
     learned, known = Kept.of(texts, labels, weight, none.rule), np.flatnonzero(labels.codes >= 0)
-    eval_index = smallest([text for text, _, _ in learned.rows], max_documents_to_fit_on(labels.classes))
+    eval_index = to_fit_on(learned.rows, len(labels.classes))
     mark, others_index = (
         marks(learned.rows[i][0] for i in eval_index),
         np.setdiff1d(np.arange(len(texts)), known[eval_index]),

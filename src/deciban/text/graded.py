@@ -444,15 +444,17 @@ class Graded(Learner):
             out[block] = self.table(block, which, n_jobs), mine
         return out
 
-    def evidence(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
-        """All vectors of rows numbered as the lexicon numbers them, (n, g, k)."""
+    def evidence(self, rows: dict[str, Rows], n_jobs: int | None = None, classes: Codes | None = None) -> Floats:
+        """All vectors of rows numbered as the lexicon numbers them, (n, g, k); if `classes` are given, for these
+        only."""
         own, zeros = np.full(length(rows), -1, dtype=np.int32), np.zeros(length(rows))
-        out = np.zeros((length(rows), self.vectors, len(self.classes)))
+        out = np.zeros((length(rows), self.vectors, len(self.classes if classes is None else classes)))
         for b, (table, mine) in enumerate(self.tables_for(rows, n_jobs).values()):
             block_out = out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
-            table.evidence(mine, own, zeros, block_out, n_jobs)
+            table.evidence(mine, own, zeros, block_out, n_jobs, classes)
         if (gaussians := self.gaussians()) is not None:
-            out[:, len(rows) * PER_BLOCK :] = gaussians.evidence(self.item_vectors(rows), n_jobs)
+            joint = gaussians.evidence(self.item_vectors(rows), n_jobs)
+            out[:, len(rows) * PER_BLOCK :] = joint if classes is None else joint[:, :, classes]
         return out
 
     def evidence_without(
@@ -462,23 +464,29 @@ class Graded(Learner):
         weight: Floats | None = None,
         n_jobs: int | None = None,
         approximate: bool = False,
+        classes: Codes | None = None,
     ) -> Floats:
         """The same for learned rows of classes `own`, each under the sums without it.
 
-        `approximate` is for choosing: if rows have many different weights, class shares use a few rounded ones.
+        `approximate` is for choosing: if rows have many different weights, class shares use a few rounded ones. If
+        `classes` are given, they must be ascending and include those of all rows.
         """
         n, strengths = length(rows), self.strengths()
-        out = np.zeros((n, self.vectors, len(self.classes)))
+        out = np.zeros((n, self.vectors, len(self.classes if classes is None else classes)))
         removed = np.ones(n) if weight is None else weight
         if (gaussians := self.gaussians(left_out=True)) is not None:
-            out[:, len(rows) * PER_BLOCK :] = gaussians.evidence_without(self.item_vectors(rows), own, removed, n_jobs)
+            vectors = self.item_vectors(rows)
+            out[:, len(rows) * PER_BLOCK :] = gaussians.evidence_without(vectors, own, removed, n_jobs, classes)
         distinct, group = np.unique(removed, return_inverse=True)
         if approximate and len(distinct) > DISTINCT_WEIGHTS:
             group = np.searchsorted(np.quantile(removed, np.linspace(0, 1, DISTINCT_WEIGHTS + 1)[1:-1]), removed)
             groups = [removed[group == i] for i in range(DISTINCT_WEIGHTS)]
             distinct = np.array([mine.mean() if len(mine) else 1.0 for mine in groups])
         for b, block in enumerate(self.sums.blocks):
-            cells, block_out = self.cells(block), out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            cells, items, block_out = self.cells(block), rows[block], out[:, b * PER_BLOCK : (b + 1) * PER_BLOCK]
+            if len(items[1]) < cells.size:  # tables of the rows' items are enough
+                present, items = narrowed(items, cells.size)
+                cells = cells.take(present)
             for i, row_weight in enumerate(
                 distinct.tolist()
             ):  # rows of equal weight share the class shares without them
@@ -487,9 +495,9 @@ class Graded(Learner):
                 if not len(which):
                     continue
                 codes = np.ascontiguousarray(own[which], dtype=np.int32)
-                mine = rows[block] if len(which) == n else some_rows(rows[block], which)
+                mine = items if len(which) == n else some_rows(items, which)
                 target = block_out if len(which) == n else np.zeros((len(which), *block_out.shape[1:]))
-                table.evidence(mine, codes, damped(mine) * removed[which], target, n_jobs)
+                table.evidence(mine, codes, damped(mine) * removed[which], target, n_jobs, classes)
                 if target is not block_out:
                     block_out[which] = target
         return out
@@ -658,23 +666,41 @@ class Graded(Learner):
         if len(usable) < len(own):
             rows = take_rows(rows, usable)
         y, mark, w = own[usable], mark[usable], None if weight is None else weight[usable]
-        unfitted = self.with_default_choice()
-        evidence = unfitted.evidence_without(rows, y, w, n_jobs, approximate=True)
-        log_prior = log_class_prior("empirical", self.sums.weight)
-        weight_prior, doubts = unfitted.weight_prior(), CLOSED_FORM_DOUBTS
+        unfitted, classes = self.with_default_choice(), np.unique(y).astype(np.int32)
+        if 2 * len(classes) > len(self.classes):  # nothing is learned about the others: they are left out if many
+            return unfitted.with_choice(unfitted._chosen_among(rows, y, y, mark, w, None, n_jobs))
+        place = np.full(len(self.classes), -1, dtype=np.int32)
+        place[classes] = np.arange(len(classes))
+        chosen = unfitted._chosen_among(rows, y, place[y], mark, w, classes, n_jobs)
+        return unfitted.with_choice(chosen.in_classes(place))
+
+    def _chosen_among(
+        self,
+        rows: dict[str, Rows],
+        own: Codes,
+        y: Codes,
+        mark: Array,
+        w: Floats | None,
+        classes: Codes | None,
+        n_jobs: int | None,
+    ) -> Chosen:
+        """The weights fitted on rows of classes `own`, which are y among `classes`, or among all of them."""
+        evidence = self.evidence_without(rows, own, w, n_jobs, approximate=True, classes=classes)
+        log_prior = among(log_class_prior("empirical", self.sums.weight), classes)
+        weight_prior, doubts = self.weight_prior(), CLOSED_FORM_DOUBTS
         if len(y) < NO_FOLD_FROM:
-            distinct = distinct_marks(mark, y)
-            folds = Folds.of(distinct, y, len(self.classes), 10 if len(y) < TEN_FOLDS_BELOW else 5)
+            distinct = distinct_marks(mark, own)
+            folds = Folds.of(distinct, y, len(log_prior), 10 if len(y) < TEN_FOLDS_BELOW else 5)
             fold = folds.which(distinct, y)
             if len(y) < CLOSED_FORM_FROM:
-                parts = (unfitted._part(rows, y, w, fold == f, fold != f, n_jobs) for f in range(folds.count))
-                return unfitted.with_choice(cross_fit(evidence, y, log_prior, w, folds, distinct, parts, weight_prior))
-            part = unfitted._part(rows, y, w, fold == 0, (fold == 1) | (fold == 2), n_jobs)  # enough to compare doubts
+                parts = (self._part(rows, own, w, fold == f, fold != f, classes, n_jobs) for f in range(folds.count))
+                return cross_fit(evidence, y, log_prior, w, folds, distinct, parts, weight_prior)
+            used = (fold == 1) | (fold == 2)  # enough to compare doubts
+            part = self._part(rows, own, w, fold == 0, used, classes, n_jobs)
             doubts = (best_doubt(part, y, w, weight_prior, FOLD_DOUBTS),)
-        chosen, _ = closed_fit(
+        return closed_fit(
             evidence, y, log_prior, w, int(mark.max()), weight_prior, doubts, PAIRWISE_FACTOR, CAUTIOUS_FACTOR
-        )
-        return unfitted.with_choice(chosen)
+        )[0]
 
     def with_default_choice(self) -> Graded:
         """With the default choice, its pseudo-counts from the present sums."""
@@ -692,18 +718,25 @@ class Graded(Learner):
         return WeightPrior(PRIOR_DOCUMENTS, self.default_choice().pool.weights, 1.0)
 
     def _part(
-        self, rows: dict[str, Rows], y: Codes, weight: Floats | None, removed: Array, used: Array, n_jobs: int | None
+        self,
+        rows: dict[str, Rows],
+        y: Codes,
+        weight: Floats | None,
+        removed: Array,
+        used: Array,
+        classes: Codes | None,
+        n_jobs: int | None,
     ) -> FoldPart:
-        """The evidence of the documents `removed` from the sums, and of those `used` to fit on."""
+        """The evidence of the documents `removed` from the sums, and of those `used` to fit on, for `classes`."""
         amount, out, rest = np.ones(len(y)) if weight is None else weight, np.flatnonzero(removed), np.flatnonzero(used)
         removed_rows = take_rows(rows, out), y[out], self.classes, amount[out], self.sums.common, n_jobs
         model = replace(self, sums=self.sums.less(sums_of(self.sums.lexicon, *removed_rows)))
         remaining = model.sums.weight
         rest, out = rest[remaining[y[rest]] > amount[rest] * (1.0 + 1e-9)], out[remaining[y[out]] > 0]
         w = None if weight is None else weight[rest]
-        inside = model.evidence_without(take_rows(rows, rest), y[rest], w, n_jobs, approximate=True)
-        outside = model.evidence(take_rows(rows, out), n_jobs)
-        return FoldPart(rest, inside, out, outside, log_class_prior("empirical", remaining))
+        inside = model.evidence_without(take_rows(rows, rest), y[rest], w, n_jobs, approximate=True, classes=classes)
+        outside = model.evidence(take_rows(rows, out), n_jobs, classes)
+        return FoldPart(rest, inside, out, outside, among(log_class_prior("empirical", remaining), classes))
 
     def fill(
         self,
@@ -778,10 +811,13 @@ class Graded(Learner):
 
     def posterior(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
         """P(y | x) of rows numbered as the lexicon numbers them."""
+        return np.asarray(bayes.posterior(self.pooled_rows(rows, n_jobs), self.log_prior))
+
+    def pooled_rows(self, rows: dict[str, Rows], n_jobs: int | None = None) -> Floats:
+        """`pooled` for rows numbered as the lexicon numbers them."""
         out = np.empty((length(rows), len(self.classes)))
         for at in self._slices(length(rows)):
-            scores = self.pooled(self.evidence(take_rows(rows, at), n_jobs), self.log_prior)
-            out[at] = bayes.posterior(scores, self.log_prior)
+            out[at] = self.pooled(self.evidence(take_rows(rows, at), n_jobs), self.log_prior)
         return out
 
     def _slices(self, n: int) -> Iterator[Array]:
@@ -821,6 +857,11 @@ def pseudo_cells(prior: Mapping[str, Any], items: Codes, classes: Array, unit: F
     row, cls = np.nonzero(table > 0)
     ptr = np.concatenate([[0], np.cumsum((table > 0).sum(axis=1))]).astype(np.int64)
     return which, ItemSums(ptr, cls.astype(np.int32), table[row, cls])
+
+
+def among(log_prior: Floats, classes: Codes | None) -> Floats:
+    """The log prior of only these classes; None means all."""
+    return log_prior if classes is None else np.asarray(log_prior[classes] - np.logaddexp.reduce(log_prior[classes]))
 
 
 def length(rows: dict[str, Rows]) -> int:

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from deciban._typing import Array, Codes, Floats
-from deciban.corollaries.importance import PRESENT, ROWS_PER_ROW_OUT, ColumnValues, RowEvidence, folds_out
+from deciban.corollaries.importance import (
+    MAX_NATS,
+    PRESENT,
+    ROWS_PER_ROW_OUT,
+    ColumnValues,
+    ComparedEvidence,
+    folds_out,
+    largest_classes,
+    learned_classes,
+    rivals,
+)
 from deciban.corollaries.importance import importance as of_rows
 from deciban.results.evidence import ABSENT, CORRECTION
 from deciban.results.importance import NEW_ROWS, ROWS_LEFT_OUT, Importance
@@ -22,6 +32,7 @@ from deciban.text.documents import Texts
 from deciban.text.item_names import item_name
 from deciban.text.items import BLOCKS, PAIRED, Lexicon, Rows
 from deciban.text.kept import smallest
+from deciban.text.log_odds import LogOdds
 from deciban.text.sums import damped, narrowed, some_rows, stacked, sums_of
 from deciban.text.tables import KNOTS
 from deciban.threads import own_threads
@@ -37,36 +48,53 @@ TOLERANCE = 1e-2  # relative, of the Gaussian of common items without some docum
 
 
 class ItemEntries(NamedTuple):
-    """Evidence of items in documents, (entries, k) nats."""
+    """Evidence of items in documents, nats, (entries, columns): see `ComparedClasses`."""
 
     document: Array
     item: Array
     nats: Floats
 
 
+class ComparedClasses(NamedTuple):
+    """The classes whose evidence is needed: of each document, and last the mean of those that were learned."""
+
+    of_document: Array  # (n, c) its own, the most probable other, and the largest
+    learned: Array  # (k,) bool
+
+    @classmethod
+    def of(cls, scores: Floats, y: Codes, class_weight: Floats) -> ComparedClasses:
+        largest = np.tile(largest_classes(class_weight), (len(y), 1))
+        return cls(np.column_stack([y, rivals(scores, y), largest]), learned_classes(class_weight))
+
+    def take(self, values: Floats, at: Array) -> Floats:
+        """Of values by class, (k,), those of documents `at`, (at, c + 1)."""
+        mean = np.full((len(at), 1), values[self.learned].mean())
+        return np.hstack([values[self.of_document[at]], mean])
+
+
 def importance(model: Graded, texts: Texts, y: Codes, weight: Floats | None, learned: bool) -> Importance | None:
     """The importance of every word on these documents; `learned`: they are taken out of the sums."""
     spelled = Spelled.of(model, texts)
-    n, k = len(texts), len(model.classes)
-    scores, usable = np.zeros((n, k)), np.zeros(n, dtype=bool)
-    entries = []
+    n, usable, entries = len(texts), np.zeros(len(texts), dtype=bool), list[ItemEntries]()
     parts = folds_out(n, float(model.weight.sum())) if learned else iter([np.arange(n)])
     for at in parts:
         rows = {block: some_rows(mine, at) for block, mine in spelled.numbers.items()}
         part = without(model, rows, y[at], None if weight is None else weight[at]) if learned else model
         if (part.weight > 0).sum() < 2:
             continue
-        scores[at] = part.log_prior
+        scores = part.pooled_rows(rows, 1)
         usable[at] = part.weight[y[at]] > 0
-        entries += [replace_documents(mine, at) for mine in spelled.by_word(part, rows, at)]
+        classes = ComparedClasses.of(scores, y[at], model.weight)
+        entries += [replace_documents(mine, at) for mine in spelled.by_word(part, rows, at, classes)]
     use = np.flatnonzero(usable)
     if not len(use):
         return None
     found = added_up(entries, len(spelled.names))
-    scores += np.stack([np.bincount(found.document, nats, minlength=n) for nats in found.nats.T], axis=1)
     keep = usable[found.document]
     row = np.searchsorted(use, found.document[keep])
-    evidence = RowEvidence(row, found.item[keep], found.nats[keep], scores[use])
+    nats = np.clip(found.nats[keep, :-1] - found.nats[keep, -1:], -MAX_NATS, MAX_NATS)
+    columns = np.arange(nats.shape[1] - 2)
+    evidence = ComparedEvidence(row, found.item[keep], nats[:, 0], nats[:, 1], nats[:, 2:], columns)
 
     def values_of(item: int, at: Array) -> ColumnValues | None:
         del at
@@ -130,13 +158,13 @@ def added_up(entries: list[ItemEntries], items: int) -> ItemEntries:
 # ------------------------------------------------------------------ evidence of items
 
 
-def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
-    """The evidence of the known items of documents for every class: the terms of the model's score."""
-    from deciban.text.views import evidence, hats
+def item_evidence(model: Graded, block: str, rows: Rows, classes: ComparedClasses) -> ItemEntries:
+    """The evidence of the known items of documents: the terms of the model's score."""
+    from deciban.text.views import hats
 
     which, (indptr, place) = narrowed(rows, model.sums.cells[block].size)
     cells = model.cells(block).take(which)
-    some = np.flatnonzero(cells.known)
+    some = np.flatnonzero(cells.known).astype(np.int32)
     of_known = np.full(len(which) + 1, -1)  # an unknown item is −1, the last
     of_known[some] = np.arange(len(some))
     document = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
@@ -145,32 +173,33 @@ def item_evidence(model: Graded, block: str, rows: Rows) -> ItemEntries:
     weights, n = model.effective_choice.weights(block), len(indptr) - 1
     used = np.flatnonzero(weights.any(axis=1))  # strengths
     if not len(known) or not len(used):
-        return ItemEntries(document[:0], known[:0], np.zeros((0, len(model.classes))))
-    strength = model.strengths()[block][used]
-    weights, (log_odds, kappa) = weights[used], evidence(cells.take(some), strength, model.shares())
+        return ItemEntries(document[:0], known[:0], np.zeros((0, classes.of_document.shape[1] + 1)))
+    weights, found = weights[used], LogOdds.of(cells.take(some), model.strengths()[block][used], model.shares())
+    kappa, mean = found.kappa, found.mean(classes.learned)[known]
+    log_odds = np.concatenate([found.at(known, classes.of_document[document]), mean[..., None]], axis=2)
     mine = kappa[known]
     total, square = (np.stack([np.bincount(document, c, minlength=n) for c in x.T], axis=1) for x in (mine, mine**2))
     belief = np.einsum("isg,sg->is", hats(kappa), weights[:, : len(KNOTS)])[known] / np.sqrt(total)[document]
     belief += weights[:, -2] * damped(rows)[document, None]
     belief += weights[:, -1] * mine / np.sqrt(square)[document]
-    nats = np.zeros((len(known), len(model.classes)))
-    for s in range(len(used)):
-        nats += belief[:, s, None] * log_odds[known, s]
-    return ItemEntries(document, which[some][known], nats)
+    return ItemEntries(document, which[some][known], np.einsum("is,isc->ic", belief, log_odds))
 
 
-def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, ItemEntries], ItemEntries]:
+def common_evidence(
+    model: Graded, rows: dict[str, Rows], classes: ComparedClasses
+) -> tuple[dict[str, ItemEntries], ItemEntries]:
     """The evidence of the jointly modelled items, by block, and of the absence of the others."""
-    sums, gaussians, k = model.sums, model.gaussians(), len(model.classes)
-    nothing = ItemEntries(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, k)))
+    sums, gaussians, columns = model.sums, model.gaussians(), classes.of_document.shape[1] + 1
+    nothing = ItemEntries(np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp), np.zeros((0, columns)))
     if sums.common is None or gaussians is None or not model.effective_choice.ridge_weights.any():
         return {}, nothing
     vectors, places = model.item_vectors(rows), sums.lexicon.places(sums.common.items)
     document = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
-    nats, constants = np.zeros((len(vectors.at), k)), np.zeros(k)
+    nats, constants, at = np.zeros((len(vectors.at), columns)), np.zeros(len(model.classes)), vectors.at[:, None]
     for weight, gaussian in zip(model.effective_choice.ridge_weights.tolist(), gaussians.parts, strict=True):
         slope, constant = gaussian.weights()
-        nats += weight * vectors.x[:, None] * slope[vectors.at]
+        mean = slope[:, classes.learned].mean(axis=1)[at]
+        nats += weight * vectors.x[:, None] * np.hstack([slope[at, classes.of_document[document]], mean])
         constants += weight * constant
     out = {}
     for b in np.unique(sums.common.block[vectors.at]).tolist():
@@ -178,7 +207,7 @@ def common_evidence(model: Graded, rows: dict[str, Rows]) -> tuple[dict[str, Ite
         number = places[BLOCKS[b]][sums.common.number[vectors.at[mine]]]
         out[BLOCKS[b]] = ItemEntries(document[mine], number, nats[mine])
     some = np.unique(document)
-    return out, ItemEntries(some, np.zeros(len(some), dtype=np.intp), np.tile(constants, (len(some), 1)))
+    return out, ItemEntries(some, np.zeros(len(some), dtype=np.intp), classes.take(constants, some))
 
 
 # ------------------------------------------------------------------ from items to words
@@ -212,15 +241,16 @@ class Spelled(NamedTuple):
         first["rest"] = len(names)
         return cls(lexicon, rows, place, numbers, [*names, CORRECTION, ABSENT], first)
 
-    def by_word(self, model: Graded, rows: dict[str, Rows], at: Array) -> Iterator[ItemEntries]:
+    def by_word(
+        self, model: Graded, rows: dict[str, Rows], at: Array, classes: ComparedClasses
+    ) -> Iterator[ItemEntries]:
         """The evidence of documents `at`, whose rows are given, by word and what else has a name."""
-        offsets = model.effective_choice.pool.offsets
-        documents = np.arange(len(at))
-        yield ItemEntries(documents, np.full(len(at), self.first["rest"]), np.tile(offsets, (len(at), 1)))
-        common, absent = common_evidence(model, rows)
+        documents, offsets = np.arange(len(at)), model.effective_choice.pool.offsets
+        yield ItemEntries(documents, np.full(len(at), self.first["rest"]), classes.take(offsets, documents))
+        common, absent = common_evidence(model, rows, classes)
         yield absent._replace(item=absent.item + self.first["rest"] + 1)
         for block in model.sums.blocks:
-            own, found = some_rows(self.rows[block], at), [item_evidence(model, block, rows[block])]
+            own, found = some_rows(self.rows[block], at), [item_evidence(model, block, rows[block], classes)]
             found += [common[block]] if block in common else []
             found = [self._spelled(block, own, entries) for entries in found]
             if block == "characters":

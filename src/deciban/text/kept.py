@@ -7,7 +7,7 @@ keeps the same documents as a model of all of them, in any order, and memory is 
 from __future__ import annotations
 
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import RLock
 from typing import Any, TypeAlias, TypeVar
@@ -26,6 +26,7 @@ MAX_KEPT_DOCUMENTS = 20_000
 MAX_KEPT_CHARACTERS = 1 << 28  # of all of them; and if they have more, documents with more than the next are not kept
 MAX_CHARACTERS_OF_ONE = MAX_KEPT_CHARACTERS >> 8
 MAX_FITTED_CELLS = 100_000  # documents times classes to fit weights on: more changes them little
+MANY_CLASSES = 100  # with more of them, weights are fitted on documents of some
 FEW_DOCUMENTS = 256  # are added one by one
 SHARED = RLock()  # held while a shelf is used
 MIN_KEPT_WEIGHT = 2.0**-10  # of a document: with less, the sums may have lost some of its words
@@ -303,9 +304,25 @@ def by_digest(texts: Sequence[str]) -> list[int]:
 Model = TypeVar("Model", bound=Learner)
 
 
-def max_documents_to_fit_on(classes: Array) -> int:
-    """How many documents weights are fitted on, at most."""
-    return min(MAX_KEPT_DOCUMENTS, max(1, MAX_FITTED_CELLS // max(1, len(classes))))
+def to_fit_on(rows: Sequence[Row], k: int) -> list[int]:
+    """The numbers of the documents that weights are fitted on, ascending: those with the smallest marks.
+
+    With many classes, only some of the classes that have two documents or more: those of the documents with the
+    smallest marks. A few documents of every class would be too few in all, since each is compared with every class.
+    """
+    kept = smallest([text for text, _, _ in rows], MAX_KEPT_DOCUMENTS)
+    count = Counter(rows[i][1] for i in kept)
+    if k > MANY_CLASSES and len(kept) * k > MAX_FITTED_CELLS and max(count.values()) > 1:
+        classes: dict[Any, None] = {}  # in the order of marks
+        for i in by_digest([rows[i][0] for i in kept]):
+            label = rows[kept[i]][1]
+            if count[label] > 1:
+                classes[label] = None
+        k = max(MANY_CLASSES, int((MAX_FITTED_CELLS * k / len(kept)) ** 0.5))
+        some = set(list(classes)[:k])
+        kept = [i for i in kept if rows[i][1] in some]
+    at = smallest([rows[i][0] for i in kept], max(1, MAX_FITTED_CELLS // max(1, k)))
+    return [kept[i] for i in at]
 
 
 def rechosen(model: Model, kept: Kept, n_jobs: int | None = None) -> Model:
@@ -315,7 +332,8 @@ def rechosen(model: Model, kept: Kept, n_jobs: int | None = None) -> Model:
             "too few of the learned documents are in memory to fit reliabilities (a model loaded from a file has "
             "none): pass some of them, refit_reliability(X, y)"
         )
-    return chosen_by(model, *kept.limited(max_documents_to_fit_on(model.classes)).labelled(model.classes), n_jobs)
+    rows = [kept.rows[i] for i in to_fit_on(kept.rows, len(model.classes))]
+    return chosen_by(model, *Kept(tuple(rows), kept.lower, kept.rule).labelled(model.classes), n_jobs)
 
 
 def chosen_by(model: Model, texts: Texts, labels: Labels, weight: Floats | None, n_jobs: int | None = None) -> Model:

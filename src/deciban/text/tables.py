@@ -103,16 +103,28 @@ class Tables:
         in_pieces(cells.size, threads(n_jobs, 8 * len(cells.cls)), work)
         return out
 
-    def evidence(self, rows: Rows, own: Codes, taken: Floats, out: Floats, n_jobs: int | None = None) -> None:
-        """Write the vectors of each row into out (n, strengths · vectors, k), which must be zero."""
+    def evidence(
+        self,
+        rows: Rows,
+        own: Codes,
+        taken: Floats,
+        out: Floats,
+        n_jobs: int | None = None,
+        classes: Codes | None = None,
+    ) -> None:
+        """Write the vectors of each row into out (n, strengths · vectors, k), which must be zero; if `classes` are
+        given, for these only."""
         damping, (share, without_taken, entropy, by_class) = damped(rows), self.shares
-        pseudo, pseudo_left = share * by_class, without_taken * by_class
+        pseudo, pseudo_left, column = share * by_class, without_taken * by_class, None
+        if classes is not None:
+            column = np.full(len(share), -1, dtype=np.int32)
+            column[classes] = np.arange(len(classes))
 
         def work(first: int, last: int) -> None:
             kernel.evidence(
                 *rows, damping, own, taken, self.cells.ptr, self.cells.cls, self.cells.val, self.lift, self.known,
                 self.total, self.dense_row, self.dense, pseudo, pseudo_left, entropy, self.factor_of, self.factor,
-                self.strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, out, first, last,
+                self.strength, KNOTS, MIN_KNOWLEDGE, MAX_KNOWLEDGE, out, first, last, classes, column,
             )  # fmt: skip
 
         in_pieces(len(own), threads(n_jobs, 8 * len(rows[1])), work)

@@ -18,26 +18,12 @@ from deciban.text.hashed import check_words_are_kept
 from deciban.text.items import Lexicon, Rows
 from deciban.text.raw import Documents
 from deciban.text.shares import ReadText, TokensOfText
-from deciban.text.store import ItemSums
 from deciban.text.sums import DAMPING, damped
-from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, STRENGTHS, Shares
+from deciban.text.tables import KNOTS, STRENGTHS
 from deciban.text.tokens import MIXED_SCRIPTS, TokenRule
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
-
-
-def evidence(cells: ItemSums, strength: Floats, shares: Shares) -> tuple[Floats, Floats]:
-    """λ of the items with these sums for every class, (items, strengths, k), and κ, (items, strengths)."""
-    m, (share, _, entropy, factor) = strength[:, None], shares
-    counts = np.zeros((cells.size, len(share)))
-    counts[np.repeat(np.arange(cells.size), np.diff(cells.ptr)), cells.cls] = cells.val
-    there, pseudo = share > 0, m * (factor * share)
-    seen = counts[:, None] + pseudo
-    by_chance = counts.sum(axis=1)[:, None, None] * share + pseudo
-    log_odds = np.log(np.where(there, seen, 1.0)) - np.log(np.where(there, by_chance, 1.0))
-    known = (seen * log_odds).sum(axis=2) / seen.sum(axis=2)
-    return log_odds, np.clip(known / entropy[-1], MIN_KNOWLEDGE, MAX_KNOWLEDGE)
 
 
 def hats(kappa: Floats) -> Floats:
