@@ -107,9 +107,9 @@ cdef class Memory:
 
 
 @cython.trashcan(True)  # there may be many behind each other
-cdef class Step:
+cdef class Succession:
     """From one version to the next. Steps know each other, so that a version in between may get memory of its own."""
-    cdef Step after           # the next step; None if there is no next version yet
+    cdef Succession after           # the next step; None if there is no next version yet
     cdef int32_t[::1] items   # those that have other rows there,
     cdef int32_t[::1] mine    # their rows here,
     cdef int32_t[::1] theirs  # and there
@@ -118,11 +118,11 @@ cdef class Step:
 cdef class Version:
     """Sums by item and class, as they were at one time. `size` items have numbers."""
     cdef Memory memory
-    cdef Step step
+    cdef Succession step
     cdef readonly int64_t size
 
     def __init__(self, const int64_t[::1] ptr not None, const int32_t[::1] cls not None, const double[::1] val not None):
-        self.memory, self.step = Memory(ptr, cls, val), Step()
+        self.memory, self.step = Memory(ptr, cls, val), Succession()
         self.size = ptr.shape[0] - 1
 
     def __reduce__(self):
@@ -146,7 +146,7 @@ cdef class Version:
     cdef list since(self):
         """The steps from this version to the newest."""
         cdef list passed = []
-        cdef Step step = self.step
+        cdef Succession step = self.step
         while step.after is not None:
             passed.append(step)
             step = step.after
@@ -154,18 +154,18 @@ cdef class Version:
 
     cdef void put_back(self, list passed) noexcept:
         """Puts this version's rows in place; `put_forward` puts the newest ones there."""
-        cdef Step one
+        cdef Succession one
         cdef Py_ssize_t i, j
         for j in range(len(passed) - 1, -1, -1):
-            one = <Step> passed[j]
+            one = <Succession> passed[j]
             for i in range(one.items.shape[0]):
                 self.memory.row[one.items[i]] = one.mine[i]
 
     cdef void put_forward(self, list passed) noexcept:
-        cdef Step one
+        cdef Succession one
         cdef Py_ssize_t i, j
         for j in range(len(passed)):
-            one = <Step> passed[j]
+            one = <Succession> passed[j]
             for i in range(one.items.shape[0]):
                 self.memory.row[one.items[i]] = one.theirs[i]
 
@@ -223,7 +223,7 @@ cdef class Version:
         cdef Memory memory = self.memory
         cdef list gone = []
         out = Version.__new__(Version)
-        out.step = Step()
+        out.step = Succession()
         cdef int32_t[::1] changed = np.array(items), mine = np.empty(n, dtype=np.int32), theirs = np.empty(n, dtype=np.int32)
         check_delta(items, ptr, cls, val, size)
         if self.step.after is not None:
