@@ -792,12 +792,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", help="sets to judge on (default: those that each part is about)")
     parser.add_argument("--part", action="append", choices=[*PARTS], help="a part, may be repeated (default: all)")
+    parser.add_argument("--without", action="append", default=[], choices=[*MODELS], help="a peer to leave out")
     parser.add_argument("--scale", type=float, default=1.0, help="share of rows and columns of growth (default 1.0)")
     arguments = parser.parse_args()
     known = [*tables(), "covtype"]
     unknown = [name for name in arguments.sets if name not in known]
     if unknown:
         parser.error(f"{unknown[0]!r} is not a set: choose from {', '.join(known)}")
+    for name in arguments.without:
+        MODELS.pop(name)
+        OTHER_BOOSTING.pop(name, None)
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     by = f"deciban {deciban.__version__}, scikit-learn {sklearn.__version__}, Python {sys.version.split()[0]}"

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-for _name, _examples in (("quick", 8), ("thorough", 60)):
+for _name, _examples in (("quick", 6), ("thorough", 60)):
     settings.register_profile(
         _name,
         max_examples=_examples,
@@ -24,7 +24,7 @@ for _name, _examples in (("quick", 8), ("thorough", 60)):
         derandomize=True,
     )
 
-CROSSED = 2  # of all combinations of a test's parameters, one in this many runs in `make test`
+CROSSED = 4  # of all combinations of a test's parameters, one in this many runs in `make test`
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 

@@ -56,6 +56,7 @@ print(BernoulliNB().fit(X, ["u", "v", "u", "v", "w"]).to_sql())
 """
 
 
+@pytest.mark.slow
 def test_a_statement_is_the_same_every_time(thorough, capsys):
     """In processes with different hash seeds; this process's is unknown."""
     exec(STATEMENT, {})

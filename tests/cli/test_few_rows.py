@@ -38,6 +38,7 @@ def text_of(page) -> str:
     return re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.DOTALL)
 
 
+@pytest.mark.crossed(5)
 @pytest.mark.parametrize("model", ["classifier", "naive-bayes", "tree"])
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 def test_no_figure_is_infinite_or_missing(model, labels, inside):

@@ -131,6 +131,7 @@ def test_merging_models_with_different_choices_is_refused_with_advice(shop, insi
     assert not (inside.folder / "ab.deciban").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.slow)])
 def test_two_that_learn_at_once_are_both_learned(times, shop, inside):
     model = copied_to(shop.spam, inside.folder)

@@ -81,6 +81,7 @@ def test_streamed_texts_are_weighed_in_the_end(shop, inside, monkeypatch):
     assert judged[0].log_loss < judged[1].log_loss + 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("little_memory")
 def test_a_class_that_comes_late_is_learned_with_a_note(inside):
     """From a pipe the sample is the first rows, which lack the class."""

@@ -506,7 +506,7 @@ def combination(engine, name):
     marks = [pytest.mark.engine(engine)]
     if (ENGINES.index(engine) + list(CASES).index(name)) % 2 and name != "NaiveBayes":
         marks.append(pytest.mark.slow)
-    if name == "NaiveBayes":  # what a quick run starts a cluster for
+    if name == "NaiveBayes" and engine != "spark":  # what a quick run starts a cluster for: Spark takes half a minute
         marks.append(pytest.mark.one_of_a_cluster)
     return pytest.param(engine, name, marks=marks, id=f"{engine}-{name}")
 

@@ -195,6 +195,7 @@ def test_a_shift_of_classes_is_found(real, name):
 # ------------------------------------------------------------------ leaving out, and chance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param("pima", marks=pytest.mark.slow), pytest.param("glass", marks=pytest.mark.slow), "voting"]
 )
@@ -714,6 +715,7 @@ def test_more_columns_than_rows():
     assert log_loss(model, test, z) < np.log(2) + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_thousands_of_columns(d):
     rng = np.random.default_rng(0)

@@ -325,6 +325,7 @@ def test_sizes_may_have_fewer_draws_than_others():
     json.dumps(document, allow_nan=False)
 
 
+@pytest.mark.slow
 def test_large_sizes_are_drawn_less_often():
     X, y = gaussians(6000)
     comparison = compare(X, y, repeats=5)

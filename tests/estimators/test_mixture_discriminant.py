@@ -1295,6 +1295,7 @@ def test_marks_that_cannot_be():
         GaussianNB().fit(rows, np.eye(3)[truth], unlabelled=-1)
 
 
+@pytest.mark.slow
 @pytest.mark.slow_where(r"k-means")
 @pytest.mark.parametrize("init", ["kmeans", "k-means++"])
 @pytest.mark.parametrize("offset", [1e8, -(2.0**30)])

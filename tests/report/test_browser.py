@@ -115,7 +115,8 @@ def test_the_browser_reports_requests(table_page, tmp_path):
     assert not any("report.invalid" in url for url in asked)
 
 
-@pytest.mark.parametrize("where", ["desk", pytest.param("phone", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["desk", "phone"])
 def test_its_length_is_frozen(table_page, tmp_path, where):
     """Nothing new without something shorter: raise no figure here without a reason."""
     width, most = {"desk": (1200, 7500), "phone": (500, 11_500)}[where]  # a window cannot be narrower than 500

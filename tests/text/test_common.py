@@ -271,6 +271,7 @@ def test_classes_that_come_later(model):
     assert later.predict_proba(X[:3]).shape == (3, 4)
 
 
+@pytest.mark.slow
 def test_a_refit_takes_what_is_common_now():
     model = TextClassifier(n_jobs=1).fit(X, Y).partial_fit(["zebra quagga"] * 200, [2] * 200).refit_reliability()
     assert "zebra" in names(model.model_.sums.common)
@@ -339,6 +340,7 @@ def test_a_part_has_no_solution_of_its_own(model, monkeypatch):
     assert (model + part).model_.sums.common.known is model.model_.sums.common.known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("documents", [1, 3, 60])
 def test_an_earlier_inverse_saves_steps(documents, monkeypatch):
     """A few documents more take a few steps; with many, or with none known before, S + R is inverted."""

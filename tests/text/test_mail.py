@@ -619,6 +619,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raw", HOSTILE.values(), ids=HOSTILE)
 def test_time_is_linear_in_the_length(raw):
     mail = read(raw)

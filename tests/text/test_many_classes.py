@@ -93,6 +93,7 @@ def test_a_model_of_many_classes_predicts_all_of_them(many):
     assert set(model.classes_[offsets != 0.0]) <= fitted, "the others have no offset"
 
 
+@pytest.mark.slow
 def test_a_refit_is_the_fit(many):
     rows, model = many
     again = TextClassifier(n_jobs=1).fit([text for text, _, _ in rows], [label for _, label, _ in rows])

@@ -71,7 +71,7 @@ pieces = st.sampled_from([*WORDS[:20], "zebra", "quagga", "日本", "Re: okapi\n
 singles = st.lists(st.tuples(st.lists(pieces, max_size=6).map(" ".join), st.sampled_from(LABELS)), max_size=8)
 
 
-@settings(max_examples=6)
+@settings(max_examples=3)
 @given(learn=singles, data=st.data())
 def test_single_documents_are_a_sum(learned, learn, data):
     one_by_one, texts = again(learned), [text for text, _ in learn]

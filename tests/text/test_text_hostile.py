@@ -163,6 +163,7 @@ def sizes(distinct: int, words: int, letters: int) -> dict:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_long_texts_take_memory_in_proportion():
     for name, (length, memory) in sizes(distinct=30_000, words=300_000, letters=3_000_000).items():
         # Words, pairs, gaps and characters of 30,000 words are some 300,000 items, at about 100 bytes with their sums

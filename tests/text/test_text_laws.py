@@ -673,6 +673,7 @@ def test_a_file_brings_back_the_same_model_and_it_goes_on(kind, corpus, more):
     same(again + learned, learned + again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["graded", "multinomial", "graded, hashed", "multinomial, hashed"])
 def test_threads_change_nothing(kind):
     rng = np.random.default_rng(0)
