@@ -45,7 +45,7 @@ class Smoothing:
     spread: float = 0.0
 
     def __str__(self) -> str:
-        smoothed = f", smoothed over ±{self.spread:g} bins" if self.spread else ""
+        smoothed = f", smoothed over ±{self.spread:.2g} bins" if self.spread else ""
         return f"counts + {pseudo_rows(self.strength)}{smoothed}"
 
 
