@@ -145,7 +145,7 @@ def bytes_per_partition() -> list[str]:
         "GaussianNB, 5 numbers, 3 classes": deciban.GaussianNB().fit(numbers, table["label"]),
         "GaussianDiscriminant, 5 numbers, 3 classes": deciban.GaussianDiscriminant().fit(numbers, table["label"]),
         "NaiveBayes, 6 numbers, 234 categories, 3 classes": deciban.NaiveBayes().fit(table, "label"),
-        "Classifier, the same table": deciban.Classifier().fit(table, "label").empty(),
+        "Classifier, the same table": deciban.Classifier().fit(table, "label").empty().partial_fit(table, "label"),
         f"TextClassifier, {len(texts)} messages": deciban.TextClassifier()
         .fit(texts, labels)
         .empty()
