@@ -14,6 +14,7 @@ from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnDistributio
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.experts.forest import Forest
 from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape, cut_classes
+from deciban.tables.experts.ordered import OrderedGaussian
 
 WEIGHTS = (0.5, 1.0, 2.5)
 NAMES = ("long", "round", "colour", "shape")
@@ -113,6 +114,15 @@ def no_gaussians(sample: Sample, view="real", shape=None, pieces=1) -> Gaussians
     return Gaussians(view, shape, cut, target, empty, sample.encoding.owner)
 
 
+def no_order(sample: Sample, view="real", shape=None) -> OrderedGaussian:
+    """The classes are in the order in which they are numbered."""
+    shape = Shape(np.inf, 0.1, 20.0) if shape is None else shape
+    g = no_gaussians(sample, view, shape)
+    return OrderedGaussian(
+        g.view, g.shape, g.pieces, g.target, g.moments, g.owner, rank=np.arange(sample.k, dtype=np.int32)
+    )
+
+
 def no_contexts(sample: Sample, depth=2, strength=2.0, bins=5) -> ContextTrees:
     maps, levels = coarse_codes(sample.encoding, bins)
     chosen = ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
@@ -130,6 +140,7 @@ EXPERTS = {
     "gaussians": no_gaussians,
     "gaussians, one covariance": lambda s: no_gaussians(s, shape=Shape(np.inf, 0.4, np.inf)),
     "gaussians, pieces": lambda s: no_gaussians(s, "scores", Shape(2.0, 0.01, 4.0), 4),
+    "gaussians, ordered classes": no_order,
     "contexts": no_contexts,
     "trees": no_forest,
 }

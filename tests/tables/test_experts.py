@@ -16,6 +16,7 @@ from small_tables import (
     no_contexts,
     no_forest,
     no_gaussians,
+    no_order,
     random_frame,
     random_sample,
     strange_frame,
@@ -36,6 +37,7 @@ from deciban.tables.experts.columns import (
 from deciban.tables.experts.contexts import MAX_PARENTS, choose_parents, half_of
 from deciban.tables.experts.forest import GROWING_SHARE, members
 from deciban.tables.experts.gaussians import MIN_PIECE_ROWS, Moments, Pieces, Shape, cut_classes
+from deciban.tables.experts.ordered import ranks
 
 UNSEEN = 255
 SEEDS = st.integers(0, 10_000)
@@ -306,6 +308,43 @@ def test_pieces_of_new_classes():
     assert (wider.of(X, np.ones(30, dtype=np.int32)) == cut.of(X, np.zeros(30, dtype=np.int32))).all()
     whole = Pieces.whole(2, 2).in_classes(np.array([0, 2]), 3)
     assert (whole.owner[whole.of(X, y)] == y).all()
+
+
+# ------------------------------------------------------------------ classes in an order
+
+
+@given(SAMPLES, SHAPES, st.sampled_from(["real", "scores"]))
+def test_means_of_ordered_classes_are_a_regression(sample, shape, view):
+    """x on the rank, by least squares; a class without a rank has a mean of its own."""
+    shape = replace(shape, lean=np.inf)
+    learned = no_order(sample, view, shape).learned(sample.rows, sample.y, sample.weight)
+    for rank in (learned.rank, np.where(learned.rank == 0, -1, learned.rank).astype(np.int32)):
+        expert = replace(learned, rank=rank)
+        X, root = getattr(sample.rows, view), np.sqrt(sample.weights)[:, None]
+        design = np.column_stack([rank >= 0, np.maximum(rank, 0), rank < 0]).astype(float)
+        if (rank >= 0).sum() == 0 or len(np.unique(sample.y[rank[sample.y] >= 0])) < 2:
+            design = np.delete(design, 1, axis=1)  # nothing to see of the slope
+        means = design @ np.linalg.lstsq(design[sample.y] * root, X * root, rcond=None)[0]
+        Z = X - means[sample.y]
+        scatter = Z.T @ (Z * sample.weights[:, None]) / max(sample.weights.sum(), 1.0)
+        sigma = (1 - shape.diagonal) * scatter + shape.diagonal * np.diag(expert.target)
+        laws = [
+            multivariate_normal(m, sigma) if np.isinf(shape.tails) else multivariate_t(m, sigma, shape.tails)
+            for m in means
+        ]
+        rows = sample.encoding.rows(sample.frame)
+        known = np.flatnonzero((rows.small[:, sample.encoding.owner] != UNSEEN).all(axis=1))
+        expected = np.column_stack([np.atleast_1d(law.logpdf(X[known])) for law in laws])[:, seen_classes(sample)]
+        evidence = expert.evidence(rows)[known][:, seen_classes(sample)]
+        np.testing.assert_allclose(about_mean(evidence), about_mean(expected), rtol=1e-8, atol=1e-7)
+
+
+def test_labels_that_are_numbers_have_an_order():
+    assert ranks(np.array([3, 5, 4])).tolist() == [0, 2, 1]
+    assert ranks(np.array(["10", "9", "-1.5"])).tolist() == [2, 1, 0]
+    for labels in (["low", "mid", "high"], ["1", "2"], ["1", "1.0", "2"], ["1", "2", "nan"], ["1", "2", "other"]):
+        assert ranks(np.array(labels)) is None
+    assert ranks(np.array([1, "2", None], dtype=object)) is None
 
 
 # ------------------------------------------------------------------ contexts

@@ -493,3 +493,24 @@ def test_rows_that_are_alike_teach_as_much_as_others(n):
     ).mean()
     assert new < 0.65  # of log 2 = .693; what the true law has is .61
     assert model.summary().loss == pytest.approx(new, abs=0.05)
+
+
+def test_numbers_as_labels_are_grades_only_if_their_order_says_something(tmp_path):
+    """Grades help each other; the same classes under shuffled numbers are names."""
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=400)
+    X = latent[:, None] + 2 * rng.normal(size=(400, 10))
+    grade = np.searchsorted([-1.3, -0.5, 0.3, 1.2], latent)
+    model = deciban.Classifier().fit(X[:200], grade[:200])
+    assert "ordered classes" in [c.expert for c in model.model_.record.candidates if c.chosen]
+    named = np.array([30, 0, 40, 10, 20])[grade]
+    shuffled = deciban.Classifier().fit(X[:200], named[:200])
+    assert "ordered classes" not in [expert.name for expert in shuffled.model_.experts]
+    proba = model.predict_proba(X[200:])
+    other = shuffled.predict_proba(X[200:])[:, np.searchsorted([0, 10, 20, 30, 40], [30, 0, 40, 10, 20])]
+    at = np.arange(200), grade[200:]
+    assert -np.log(proba[at]).mean() < -np.log(other[at]).mean()
+    model.save(tmp_path / "grades.deciban")
+    assert (deciban.load(tmp_path / "grades.deciban").predict_proba(X[200:]) == proba).all()
+    model.partial_fit(X[200:], np.full(200, 7)).forget(X[200:], np.full(200, 7))
+    np.testing.assert_allclose(model.predict_proba(X[200:])[:, :5], proba, atol=1e-9)

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from deciban._typing import Floats
+from deciban._typing import Codes, Floats
 from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM
 from deciban.tables.encode import Cuts, coarse_codes
-from deciban.tables.experts import contexts, forest, gaussians
+from deciban.tables.experts import contexts, forest, gaussians, ordered
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss
 from deciban.tables.experts.words import Words
@@ -30,6 +30,7 @@ MAX_GRID_ENTRIES = 50_000  # and for Gaussians on no more entries than this
 MAX_CLASSES_FOR_DEEP_CONTEXTS = 50  # with more classes contexts are one parent deep: counts are kept for every class
 MAX_LOSS_RATIO_OF_PIECES = 1.5  # pieces with more than so many times the loss of whole classes are dropped
 MIN_GAIN_NATS = 6.0  # by which a setting must beat the default in all, below MIN_ROWS_FOR_CLOSED_FORM rows
+MIN_GAIN_OF_ORDER = 2.0  # nats in all, by which means on a line must beat free ones
 MAX_SCATTER_ENTRIES = 1 << 25  # in the scatters of all classes
 MAX_COLUMNS_FOR_PAIRS = 400  # with more columns or coordinates there are too many pairs of them
 CONTEXT_BINS = (5, 10)  # bins of numbers in contexts
@@ -47,8 +48,8 @@ def no_progress(step: int, loss: float) -> None:
 class Candidates:
     """Experts in several settings, on a sample of rows; `tried` and `smoothings` list what `experts` tried."""
 
-    def __init__(self, sample: Sample) -> None:
-        self.sample = sample
+    def __init__(self, sample: Sample, rank: Codes | None = None) -> None:
+        self.sample, self.rank = sample, rank  # the classes are in this order, if any
         self.tried: list[Candidate] = []
         self.smoothings: tuple[tuple[str, str, float, float], ...] = ()
 
@@ -69,6 +70,8 @@ class Candidates:
         D = len(sample.encoding.owner)
         if 0 < D <= MAX_COLUMNS_FOR_PAIRS and sample.k * D * D <= MAX_SCATTER_ENTRIES:
             tasks += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
+            if self.rank is not None and not sample.too_few:
+                tasks.append(self._ordered)
         if 1 < d <= MAX_COLUMNS_FOR_PAIRS:
             tasks += [partial(self._contexts, size) for size in (CONTEXT_BINS if numbers else CONTEXT_BINS[-1:])]
         tasks += [partial(self._words, place) for place in range(len(sample.encoding.texts))]
@@ -77,7 +80,7 @@ class Candidates:
             results.append(result)
             watch(len(results), min(loss for tried in result for loss, _ in tried))
         piloted = len(sizes) if len(sizes) > 1 else 0
-        tried_ways = [tried for tried_ways in results[piloted:] for tried in tried_ways]
+        tried_ways = self._without_useless_order([tried for tried_ways in results[piloted:] for tried in tried_ways])
         if sizes:
             pilots = [min(loss for loss, _ in tried) for tried, *_ in results[:piloted]] or [0.0]
             trees = int(np.clip(forest.ROWS_TIMES_TREES / len(sample.y), *forest.TREE_LIMITS))
@@ -153,6 +156,45 @@ class Candidates:
             else [whole]
         )
 
+    def _ordered(self) -> list[Tried]:
+        """Means on a line by the order of the classes; one setting is varied at a time."""
+        sample, some = self.sample, GRID_ROWS[1]
+        rows, y, w = sample.eval_rows.take(slice(some)), sample.eval_y[:some], self._eval_weights(some)
+        cut = gaussians.Pieces.whole(sample.k, len(sample.encoding.owner))
+        tried: Tried = []
+
+        def try_shape(expert: Expert) -> None:
+            evidence = centred(expert.evidence_without(rows, y, w), MAX_EVIDENCE_NATS)
+            tried.append((log_loss(evidence, sample.log_prior, y, w), expert))
+
+        for view in ("real", "scores"):
+            moments = gaussians.Moments.of(getattr(sample.rows, view), sample.y, sample.weight, sample.k)
+            owner, target = sample.encoding.owner, self._within_variances(moments)
+            assert self.rank is not None
+            try_shape(
+                ordered.OrderedGaussian(view, gaussians.DEFAULT_SHAPE, cut, target, moments, owner, rank=self.rank)
+            )
+        for setting, values in (("diagonal", gaussians.DIAGONALS), ("tails", gaussians.TAILS)):
+            best = min(tried, key=lambda tried: tried[0])[1]
+            assert isinstance(best, ordered.OrderedGaussian)
+            for value in values:
+                if value != getattr(best.shape, setting):
+                    try_shape(replace(best, shape=replace(best.shape, **{setting: value})))
+        return [tried]
+
+    def _without_useless_order(self, ways: list[Tried]) -> list[Tried]:
+        """Without means on a line, unless they clearly beat free means: numbers may be mere names of classes."""
+        least = [(min(loss for loss, _ in tried), tried[0][1].kind) for tried in ways]
+        free = min((loss for loss, kind in least if kind in ("real", "scores")), default=np.inf)
+        enough = free - MIN_GAIN_OF_ORDER / max(1, len(self.sample.eval_index))
+        return [tried for tried, (loss, kind) in zip(ways, least, strict=True) if kind != "ordered" or loss < enough]
+
+    def _within_variances(self, moments: gaussians.Moments) -> Floats:
+        """The variance of each coordinate within parts."""
+        within = np.diagonal(moments.centred()[1].sum(axis=0))
+        # Coordinates have about unit variance: one pseudo-row of that, if too few rows show any spread.
+        return np.asarray((within + 1.0) / (max(0.0, float(self.sample.count.sum()) - len(moments.one)) + 1.0))
+
     def _shapes(
         self,
         view: str,
@@ -169,9 +211,7 @@ class Candidates:
         X_some, y, w = getattr(sample.eval_rows, view)[:some], sample.eval_y[:some], self._eval_weights(some)
         row_weight = 1.0 if w is None else float(np.median(w))
         moments = gaussians.Moments.of(X, cut.of(X, sample.y), sample.weight, parts)
-        within = moments.centred()[1].sum(axis=0)
-        # Coordinates have about unit variance: one pseudo-row of that, if too few rows show any spread.
-        target = (np.diagonal(within) + 1.0) / (max(0.0, float(sample.count.sum()) - parts) + 1.0)
+        target = self._within_variances(moments)
         own = cut.of(X_some, y)
         tried: Tried = []
         for diagonal in sorted(diagonals, key=lambda g: g != gaussians.DEFAULT_SHAPE.diagonal):

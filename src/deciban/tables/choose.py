@@ -22,6 +22,7 @@ from deciban.schema import find
 from deciban.tables.candidates import Candidates, Watch, no_progress
 from deciban.tables.encode import choose_encoding
 from deciban.tables.experts.base import Expert
+from deciban.tables.experts.ordered import ranks
 from deciban.tables.model import Record, TableModel
 from deciban.tables.sample import Sample, sample
 from deciban.tables.weights import with_weights
@@ -65,7 +66,7 @@ def choose(
     labels, w = (y, weight) if is_whole else (y[sampled], None if weight is None else weight[sampled])
     with own_threads():
         chosen = Sample(encoding, rows, labels, len(classes), w, n_jobs)
-        tried = Candidates(chosen)
+        tried = Candidates(chosen, ranks(classes))
         experts = tried.experts(watch)
     pool = unweighted(experts, chosen)
     model = TableModel(classes, chosen.count, reader, encoding, experts, pool, class_prior, closed)
@@ -103,7 +104,7 @@ def choose_by_sample(
     encoding = choose_encoding(frame, reader.texts)
     with own_threads():
         chosen = Sample(encoding, encoding.rows(frame, True), y, len(classes), None, n_jobs)
-        tried = Candidates(chosen)
+        tried = Candidates(chosen, ranks(classes))
         experts = tried.experts(watch)
         model = TableModel(classes, chosen.count, reader, encoding, experts, unweighted(experts, chosen), class_prior)
         model, tried = in_use(with_weights(model, chosen, tried, boost=False), tried)

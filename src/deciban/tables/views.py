@@ -30,7 +30,8 @@ from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
 MIN_SHARE_DECISIVE, SHARE_BEYOND_DOUBT = 0.8, 0.95  # of the log loss of class frequencies, that one column takes away
 TIMES_NEXT_BEST = 3.0  # as much as the next best column, below the second
 LEGEND = (  # of the table of candidates
-    "Experts: columns, each on its own; gaussians, all columns at once as numbers; contexts, each column given others; "
+    "Experts: columns, each on its own; gaussians, all columns at once as numbers; "
+    "ordered classes, the same with classes on a line; contexts, each column given others; "
     "trees, questions in turn; boosted trees, small trees for what the other experts leave unexplained; words, a "
     "column of text. In settings, pseudo-rows are how many rows the coarser estimate counts for (of all classes, of "
     "fewer columns, of the branch above a leaf): the more, the less a few rows decide. The diagonal is how far columns "

@@ -56,6 +56,7 @@ PRIOR_WEIGHTS = {
     "finer contexts": (0.07, 0.01, 0.0),
     "trees": (0.19, 0.35, 0.48),
 }
+PRIOR_WEIGHT_OF_ORDER = 0.5  # if classes are in an order; the prior weights of the others then share the rest
 MAX_COLUMNS_WITH_OWN_WEIGHT = 100
 MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert is dropped unless it gains this:
 MIN_GAIN_OF_EXPERT = 2.0  # nats in all
@@ -122,11 +123,14 @@ def importance_later(model: TableModel, sample: Sample) -> Deferred[Importance |
 
 def weight_prior(model: TableModel, sample: Sample, columns: int) -> WeightPrior:
     """The prior of the weights; the fewer rows there are, the stronger it is."""
-    n, m = len(sample.eval_index), len(model.experts)
+    n, m, kinds = len(sample.eval_index), len(model.experts), expert_kinds(model.experts)
     prior_weights = [
         float(np.interp(np.log(n), PRIOR_WEIGHT_LOG_ROWS, PRIOR_WEIGHTS.get(kind, [1.0 / (m + 1)] * 3)))
-        for kind in expert_kinds(model.experts)
+        for kind in kinds
     ]
+    if "ordered" in kinds:
+        prior_weights = [(1.0 - PRIOR_WEIGHT_OF_ORDER) * weight for weight in prior_weights]
+        prior_weights[kinds.index("ordered")] = PRIOR_WEIGHT_OF_ORDER
     few = max(1.0, MIN_ROWS_FOR_CLOSED_FORM / n)
     doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(columns, COLUMN_DOUBT * np.sqrt(500 / n)))
     return WeightPrior(doubt * few, np.append(prior_weights, np.zeros(columns)), OFFSET_DOUBT)

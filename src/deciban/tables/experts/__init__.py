@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _CLASSES = {  # an expert's name, and where its class is
     "columns": ("columns", "ColumnDistributions"),
     "gaussians": ("gaussians", "Gaussians"),
+    "ordered classes": ("ordered", "OrderedGaussian"),
     "contexts": ("contexts", "ContextTrees"),
     "trees": ("forest", "Forest"),
     "boosted trees": ("boosted", "BoostedTrees"),

@@ -1,0 +1,136 @@
+"""One Gaussian along a line: for classes in an order, such as grades, whose means move in equal steps.
+
+    x | class c  ~  Student-t_ν(a + b·r_c, Σ),   Σ = (1−g) S/N + g·D
+
+r_c is the rank of the class, S the scatter about the line. It has two vectors of means whatever the number of classes,
+so a class of few rows learns from its neighbours. It needs the sums of `Gaussians` and nothing else: the least-squares
+mean of class c is Σ_o G_oc Σ_{i in o} x_i, where G depends on the counts and ranks alone.
+
+A class that is learned later has no rank: it keeps a mean of its own until the next fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from deciban._typing import Array, Codes, Floats
+from deciban.measure import RESIDUE
+from deciban.storage.arrays import CheckedArrays
+from deciban.tables.encode import Encoding
+from deciban.tables.experts.gaussians import Gaussians, by_class, density
+
+MIN_CLASSES = 3  # two are always in an order
+
+
+def ranks(classes: Array) -> Codes | None:
+    """The rank of each class if the labels are three numbers or more, also if written as strings; otherwise None.
+
+    >>> ranks(np.array(["10", "2", "3"]))
+    array([2, 0, 1], dtype=int32)
+    """
+    if len(classes) < MIN_CLASSES or classes.dtype.kind == "b":
+        return None
+    try:
+        values = np.array([float(label) for label in classes.tolist()])
+    except (TypeError, ValueError):
+        return None
+    if not np.isfinite(values).all() or len(np.unique(values)) < len(values):
+        return None
+    return np.argsort(np.argsort(values)).astype(np.int32)
+
+
+def smoother(rank: Codes, count: Floats) -> Floats:
+    """G, (k, k): the fitted mean of class c is Σ_o G[o, c]·(the sum of class o)."""
+    out = np.zeros((len(rank), len(rank)))
+    own = rank < 0
+    alone = np.flatnonzero(own & (count > 0))
+    out[alone, alone] = 1.0 / count[alone]
+    line = np.flatnonzero(~own)
+    n, total = count[line], float(count[line].sum())
+    if total > 0:
+        away = rank[line] - float(n @ rank[line]) / total
+        spread = float(n @ away**2)
+        slope = np.outer(away, away) / spread if spread > RESIDUE * total else 0.0
+        out[np.ix_(line, line)] = 1.0 / total + slope
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OrderedGaussian(Gaussians):
+    """Gaussians with one covariance, and means on a line by the rank of the class."""
+
+    rank: Codes = field(kw_only=True)  # (k,) in the order of the parts, which are whole classes; −1: none
+
+    name: ClassVar[str] = "ordered classes"
+    changing: ClassVar[tuple[str, ...]] = (*Gaussians.changing, "rank")
+
+    @property
+    def kind(self) -> str:
+        return "ordered"
+
+    @property
+    def is_default(self) -> bool:
+        return False
+
+    def in_classes(self, where: Array, k: int) -> OrderedGaussian:
+        rank = np.append(self.rank, np.full(k - self.k, -1, dtype=np.int32))
+        # not super(): `slots=True` makes a second class, and super() refers to the first
+        return replace(Gaussians.in_classes(self, where, k), rank=rank)  # type: ignore[call-arg,return-value]
+
+    def _covariances(self) -> tuple[Floats, Floats]:
+        mean, scatter = self._line(smoother(self.rank, self.moments.one))
+        return mean, self._sigma(scatter, float(self.moments.one.sum()))[None]
+
+    def _line(self, G: Floats) -> tuple[Floats, Floats]:
+        """The means of all classes, and the scatter about them."""
+        m = self.moments
+        mean = G.T @ m.x
+        return mean, m.xy.sum(axis=0) - (mean * m.one[:, None]).T @ mean
+
+    def _sigma(self, scatter: Floats, rows: float) -> Floats:
+        sigma = scatter * ((1.0 - self.shape.diagonal) / max(rows, 1.0))
+        sigma[np.diag_indices(len(sigma))] += self.shape.diagonal * self.target
+        return sigma
+
+    def _evidence_without(self, X: Floats, part: Codes, removed: Floats) -> Floats:
+        """Leaving a row out moves every mean along its residual e, and takes a multiple of eeᵀ from the scatter."""
+        m, out, D = self.moments, np.empty((len(X), self.k)), X.shape[1]
+        G = smoother(self.rank, m.one)
+        mean, scatter = self._line(G)
+        for w in np.unique(removed):
+            total = max(float(m.one.sum()) - float(w), 1.0)
+            inverse = np.linalg.inv(self._sigma(scatter, total))
+            log_det = -float(np.linalg.slogdet(inverse)[1])
+            for o in np.unique(part[removed == w]):
+                at = np.flatnonzero((removed == w) & (part == o))
+                count, remaining = m.one.copy(), 1.0 - w * G[o, o]
+                count[o] = count[o] - w if count[o] - w > RESIDUE * count[o] else 0.0
+                e = X[at] - mean[o]
+                if remaining > RESIDUE:
+                    between, times = mean[o] - mean, 1.0 + w * G[o] / remaining
+                    rate = (1.0 - self.shape.diagonal) / total * w / remaining
+                else:  # the row alone decided where its class is: it has no residual, and the means are fitted without it
+                    x = np.where(np.arange(self.k)[:, None] == o, 0.0, m.x)
+                    between, times, rate = mean[o] - smoother(self.rank, count).T @ x, np.ones(self.k), 0.0
+                scaled = e @ inverse
+                own, cross = np.einsum("nd,nd->n", e, scaled)[:, None], scaled @ between.T
+                both = times * own + cross  # products of e and x − mean, by class
+                left = np.maximum(1.0 - rate * own, RESIDUE)
+                q = times * (both + cross) + np.einsum("kd,kd->k", between @ inverse, between) + rate * both**2 / left
+                log_density = density(q, log_det + np.log(left), self.shape.tails, D)
+                out[at] = by_class(log_density, count[None], self.pieces.owner, self.k)
+        return out
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        about, arrays = Gaussians.pack(self)
+        return about, arrays | {"rank": self.rank}
+
+    @classmethod
+    def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> OrderedGaussian:
+        g = Gaussians.unpack(settings, arrays, encoding, k)
+        rank = arrays.whole("rank", np.int32, k)
+        return cls(g.view, g.shape, g.pieces, g.target, g.moments, g.owner, rank=rank)
