@@ -113,7 +113,7 @@ class OrderedGaussian(Gaussians):
                 if remaining > RESIDUE:
                     between, times = mean[o] - mean, 1.0 + w * G[o] / remaining
                     rate = (1.0 - self.shape.diagonal) / total * w / remaining
-                else:  # the row alone decided where its class is: it has no residual, and the means are fitted without it
+                else:  # the row alone decided where its class is: it has no residual, and leaves the fit
                     x = np.where(np.arange(self.k)[:, None] == o, 0.0, m.x)
                     between, times, rate = mean[o] - smoother(self.rank, count).T @ x, np.ones(self.k), 0.0
                 scaled = e @ inverse
