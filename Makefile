@@ -62,6 +62,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/spam.py
 	@$(BIN)/python benchmarks/prediction_sets.py
 	@$(BIN)/python benchmarks/honesty.py
+	@$(BIN)/python benchmarks/private.py
 	@$(BIN)/python benchmarks/cold_start.py
 	@$(BIN)/python benchmarks/streaming.py
 	@$(BIN)/python benchmarks/hashed_text.py

@@ -22,12 +22,13 @@ from deciban.corollaries.leave_one_out import (
     rows_in_doubt,
 )
 from deciban.corollaries.sample import sample
-from deciban.errors import DecibanError, ForgetError, NotAvailableError, warn
+from deciban.errors import DecibanError, ForgetError, NotAvailableError, SchemaError, warn
 from deciban.joint import Joint, Model
 from deciban.learner import AS_LABELLED, Hidden, Learner
 from deciban.reading.entries import Entries
 from deciban.reading.labels import Labels
 from deciban.results.evidence import Evidence
+from deciban.results.ledger import Ledger
 from deciban.results.ways import EXACT, HELD
 from deciban.schema import Columns, Schema
 from deciban.show import plain
@@ -105,6 +106,7 @@ class JointModel(Model, Learner):
     frozen: str = ""  # why rows cannot be added or removed, if something besides sums depends on them
     least: tuple[int, ...] | None = None  # how many integer categories each column keeps, whatever is forgotten
     filled_by: em.Learned | None = field(default=None, repr=False)  # the result of the last run of EM
+    privacy: Ledger | None = None  # the noise in the sums, if there is any
 
     # ------------------------------------------------------------------ classes
 
@@ -132,7 +134,7 @@ class JointModel(Model, Learner):
     # ------------------------------------------------------------------ sums
 
     def zero(self) -> Self:
-        return replace(self, stats=self.stats.scale(0.0), unlabelled=0, incomplete=0, filled_by=None)
+        return replace(self, stats=self.stats.scale(0.0), unlabelled=0, incomplete=0, filled_by=None, privacy=None)
 
     def batch(self, rows: Entries, labels: Labels, weight: Floats | None = None, n_jobs: int | None = None) -> Self:
         placed = labels.placed(self.classes) if self.closed else labels
@@ -145,7 +147,7 @@ class JointModel(Model, Learner):
                 else:
                     shares = np.where(gaps[:, None], 0.0, shares)
         stats = collect.collect(rows.data, self.joint, schema, shares, weight, n_jobs)
-        return replace(self, stats=stats, unlabelled=0, incomplete=0, filled_by=None)
+        return replace(self, stats=stats, unlabelled=0, incomplete=0, filled_by=None, privacy=None)
 
     def __add__(self, other: Self) -> Self:
         joint = self.joint
@@ -158,7 +160,19 @@ class JointModel(Model, Learner):
             unlabelled=self.unlabelled + other.unlabelled,
             incomplete=self.incomplete + other.incomplete,
             filled_by=None,
+            privacy=self._merged_privacy(other),
         )
+
+    def _merged_privacy(self, other: Self) -> Ledger | None:
+        """The ledger of both. Rows without noise would not be protected in the sum."""
+        if self.privacy is None and other.privacy is None:
+            return None
+        if self.privacy is None or other.privacy is None:
+            raise SchemaError(
+                "the sums of a private model contain noise, and rows without noise cannot be added to it: they would "
+                "not be protected. Make a private model of these rows, too, and merge both"
+            )
+        return self.privacy + other.privacy
 
     def __sub__(self, other: Self) -> Self:
         return self.with_stats(forget(self, other.stats, self.least).stats)
@@ -178,12 +192,15 @@ class JointModel(Model, Learner):
         return self.with_stats(subtract(self, self.batch(rows, Labels(self.classes, codes), weight).stats))
 
     def scale(self, share: float) -> Self:
-        return self.with_stats(scaled(self.stats, share))
+        ledger = None if self.privacy is None else self.privacy.scaled(share)
+        return replace(self, stats=scaled(self.stats, share), privacy=ledger)
 
     @property
     def why_inexact(self) -> str:
         if self.frozen:
             return self.frozen
+        if self.privacy is not None:
+            return "the model is private: noise in its sums hides every row"
         if self.unlabelled:
             return "some labels were inferred by EM, so rows depend on each other"
         return "missing values were estimated by EM, so rows depend on each other" if self.incomplete else ""
@@ -337,12 +354,14 @@ class JointModel(Model, Learner):
     # ------------------------------------------------------------------ pickling
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        return files.parts(self)
+        document, tensors = files.parts(self)
+        return document if self.privacy is None else document | {"privacy": self.privacy.to_dict()}, tensors
 
     @classmethod
     def unpack(cls, document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Self:
         model = files.rebuild(document, tensors)
-        return cls(model.joint, model.stats)
+        ledger = document.get("privacy")
+        return cls(model.joint, model.stats, privacy=None if ledger is None else Ledger.from_dict(ledger))
 
 
 def plugged_in(joint: Joint) -> Joint:

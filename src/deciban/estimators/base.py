@@ -48,6 +48,7 @@ from deciban.reading.labels import Labels, read_labels, read_weights, without_ma
 from deciban.reading.native import FRAME_LIBRARIES, by_class, to_native
 from deciban.results.evidence import Evidence, grouping
 from deciban.results.importance import Importance
+from deciban.results.ledger import Ledger
 from deciban.results.tally import Tally
 from deciban.schema import Schema
 from deciban.show import Table, plain, progress
@@ -260,6 +261,68 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
                 new._learned(X, labels, weight, closed=closed) if first else new._with_more_rows(X, labels, weight)
             )
         return self
+
+    @of_one_state
+    def private(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        classes: Any,
+        bounds: Any = None,
+        categories: Any = None,
+        missing: Sequence[Any] = (),
+        max_words: float | None = None,
+    ) -> Self:
+        """A new model of these rows that is differentially private: it hides whether any one row was learned.
+
+        It has the parameters of this one, and what this one has learned has no part in it. Values are cut to bounds,
+        summed, and OpenDP (an optional dependency) adds noise to every sum; `privacy_` states how much. It needs rows,
+        since sums of values that were not cut cannot be cut afterwards. For naive Bayes of counts, categories and
+        numbers with fixed parameters; models that choose something from rows refuse.
+
+        Everything that a row could change must be declared, from what you know about the data and not from the rows.
+        Values outside are cut to the bounds; undeclared categories, and rows of undeclared classes, are ignored, with
+        a warning, which is for those who may see the rows. Neighbouring data differ by one row.
+
+        Parameters
+        ----------
+        X, y : rows in memory and their labels, as `fit` takes them; missing labels are not guessed
+        epsilon : float
+            The privacy loss: with or without a row, any result is at most e^ε times as probable. Less is more private.
+        delta : float, default=0.0
+            The probability with which that may fail, far below 1/n. With 0 noise is from a Laplace distribution,
+            otherwise from a Gaussian, which is less if there are many columns.
+        classes : array-like
+            All labels.
+        bounds : {column: (low, high)} or (low, high)
+            The range of each column of numbers, by name or index; a pair of numbers or of arrays is for all columns.
+        categories : {column: values} or a list for each column
+            All values of each column of categories.
+        missing : sequence of columns, optional
+            Columns of numbers in which values may be missing: to count them costs a part of the budget. In others a
+            missing number counts as the middle of its bounds, and a missing feature of a `BernoulliNB` as absent.
+        max_words : float, optional
+            The most words of a document that count, for bags of words: longer documents are scaled down.
+
+        Examples
+        --------
+        >>> from deciban import GaussianNB
+        >>> ages, ill = [[23.0], [31.0], [64.0], [71.0], [58.0], [35.0]], ["no", "no", "yes", "yes", "yes", "no"]
+        >>> model = GaussianNB().private(ages, ill, epsilon=2.0, classes=["no", "yes"], bounds={0: (0, 100)})
+        >>> model.privacy_.to_table()
+        statistic  column  sensitivity       ε  noise scale
+        rows                         1  0.6667          1.5
+        Σx         x0               50  0.6667           75
+        Σx²        x0             1250  0.6667         1875
+        """
+        from deciban.estimators.private import Declarations, private
+
+        what = Declarations(classes, bounds, categories, tuple(missing), max_words)
+        made: Self = private(self, X, y, epsilon, delta, what)
+        return made
 
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Unlearn rows: afterwards the sums are those of a model that made the same choices and never saw them.
@@ -1051,6 +1114,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """The number of rows with missing entries that were guessed from the others."""
         check_is_fitted(self)
         return int(getattr(self.model_, "incomplete", 0))
+
+    @property
+    def privacy_(self) -> Ledger:
+        """The noise in the sums of a model that `private` made, statistic by statistic."""
+        check_is_fitted(self)
+        ledger = getattr(self.model_, "privacy", None)
+        if ledger is None:
+            raise AttributeError("the model is not private: its sums contain no noise")
+        return ledger  # type: ignore[no-any-return]  # of a JointModel
 
     @property
     def em_(self) -> em.Learned:

@@ -170,6 +170,11 @@ def compared_with(estimator: Any, rows: Any, way: str) -> Compared:
 
 def prepared(estimator: Any, learned: LearnedRows, way: str) -> Compared:
     learned.check_whole_weights()
+    if getattr(estimator.model_, "privacy", None) is not None:
+        raise DecibanError(
+            f"{estimator.model_.why_inexact}, so new rows cannot be compared with those it has learned: evaluate it on "
+            "rows that it has not learned"
+        )
     if way == "full" or (way == "auto" and sums_decide(estimator.model_)):
         full = Full.of(estimator, learned)
         if way == "full" or full.conformal.affordable:

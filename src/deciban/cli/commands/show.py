@@ -37,7 +37,7 @@ def show(
     summary = loaded.summary() if kind_of(loaded) == "Classifier" else None
     importance = stored_importance_of(loaded)
     counts = [(plain(label), int_if_whole(n)) for label, n in zip(loaded.classes_, loaded.class_count_, strict=True)]
-    origin = origin_of(loaded)
+    origin, privacy = origin_of(loaded), getattr(learner_of(loaded), "privacy", None)
     if json:
         show_json(
             {
@@ -50,6 +50,7 @@ def show(
                 "importance": None if importance is None else importance.to_dict(),
                 "evidence": strongest.to_dict(),
                 "summary": None if summary is None else summary.to_dict(),
+                "privacy": None if privacy is None else privacy.to_dict(),
             }
         )
         return
@@ -79,6 +80,9 @@ def show(
     elif hasattr(loaded, "blocks_"):
         print_line()
         show_result(loaded.blocks_)
+    if privacy is not None:
+        print_line()
+        show_result(privacy)
     if not several:
         print_line()
         print_line(
@@ -100,6 +104,10 @@ def dropped_items(loaded: Any) -> int:
 
 def stored_importance_of(loaded: Any) -> Importance | None:
     """The importance that is stored with a model, if there is one."""
-    learner = getattr(loaded, "model_", None) or loaded.model
-    stored: Importance | None = learner.stored_importance
+    stored: Importance | None = learner_of(loaded).stored_importance
     return stored
+
+
+def learner_of(loaded: Any) -> Any:
+    """The model as a value, whether it was loaded to learn or only to score."""
+    return getattr(loaded, "model_", None) or loaded.model
