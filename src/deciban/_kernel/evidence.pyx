@@ -80,9 +80,10 @@ cdef extern from "few_classes_loops.h":
     enum:
         CACHE_LINE
     int64_t few_size(int64_t) noexcept nogil
-    void few_fill(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t, double*, int64_t,
-                  int64_t) noexcept nogil
-    void few_answer(const Scale*, const Asked*, int64_t, const double*, int64_t, int64_t) noexcept nogil
+    void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t, double*,
+                     int64_t, int64_t) noexcept nogil
+    void few_by_records(const Scale*, const Asked*, int64_t, const double*, int64_t) noexcept nogil
+    void few_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t) noexcept nogil
 
 
 def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
@@ -337,8 +338,8 @@ cdef class ItemScale:
         if few:
             set_columns(&columns, self.scale.classes, column, slopes)
             with nogil:
-                few_fill(&self.scale, &columns, &ptr[0], &cls[0] if cls.shape[0] else NULL,
-                         &val[0] if val.shape[0] else NULL, n, &room[0], first, last)
+                few_records(&self.scale, &columns, &ptr[0], &cls[0] if cls.shape[0] else NULL,
+                            &val[0] if val.shape[0] else NULL, n, &room[0], first, last)
         elif first < last and cls.shape[0]:
             with nogil:
                 fill_records(&self.scale, &ptr[0], &cls[0], &val[0], &start[0], &room[0], first, last)
@@ -409,6 +410,12 @@ cdef class ItemScale:
         if n < 1:
             return
         scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        if self.has_few_classes():
+            with nogil:
+                few_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
+                             &val[0] if val.shape[0] else NULL, n)
+            free(scratch)
+            return
         with nogil:
             answer_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
                             &val[0] if val.shape[0] else NULL, scratch, 0, n)
@@ -429,7 +436,7 @@ cdef class ItemScale:
         if self.has_few_classes():
             items = room.shape[0] // few_size(self.scale.classes) - 1
             with nogil:
-                few_answer(&self.scale, &rows, items, &room[0], 0, n)
+                few_by_records(&self.scale, &rows, items, &room[0], n)
             free(scratch)
             return
         with nogil:

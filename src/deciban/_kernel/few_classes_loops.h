@@ -15,55 +15,66 @@ enum { ENTRIES_AHEAD = 12, CACHE_LINE = 64 };
 
 INLINE int64_t few_size(int64_t classes) { return LANES * (2 * classes - 1); }
 
-/* Records of items first..last; and that of unknown ones if all before are filled. `columns` are as in Asked. */
-CLONES void few_fill(const Scale *t, const Asked *columns, const int64_t *ptr, const int32_t *cls, const double *val,
-                     int64_t items, double *records, int64_t first, int64_t last) {
-    const int64_t k = t->classes, size = few_size(k), stride = t->stride;
+/* The record of an item with these sums; `columns` are as in Asked. */
+INLINE void few_fill(const Scale *t, const Asked *columns, int64_t item, const int32_t *cls, const double *val, int64_t n,
+                     double *record) {
+    const int64_t k = t->classes, stride = t->stride;
     double head[2 * LANES], none[GROUPS * LANES], lift[FEW_CLASSES * LANES];
-    for (int64_t w = first; w < last + (last == items); w++) {
-        double *const record = records + w * size;
-        memset(record, 0, (size_t)size * sizeof *record);
-        const int64_t n = w < items ? ptr[w + 1] - ptr[w] : 0;
-        if (n) {
-            double said[FEW_CLASSES * LANES] = {0.0};
-            weigh(t, cls + ptr[w], val + ptr[w], n, head, lift, none);
-            for (int64_t c = 0; c < k && t->groups > 1; c++)
-                memcpy(said + LANES * c, none + stride * t->group[c], (size_t)stride * sizeof *said);
-            for (int64_t f = 0; f < n; f++)
-                for (int64_t s = 0; s < stride; s++) said[LANES * cls[ptr[w] + f] + s] += lift[stride * f + s];
-            memcpy(record, head, (size_t)t->lanes * sizeof *record);
-            for (int64_t c = 1; c < k; c++) {
-                double *const more = record + LANES * (2 * c - 1);
-                for (int64_t s = 0; s < stride; s++) {
-                    const double over = said[LANES * c + s] - said[s];
-                    more[s < t->lanes ? s : STRENGTHS] = head[t->lanes + s] * over;
-                    if (s < t->lanes) more[LANES + s] = head[s] * over;
-                }
+    memset(record, 0, (size_t)few_size(k) * sizeof *record);
+    if (n) {
+        double said[FEW_CLASSES * LANES] = {0.0};
+        weigh(t, cls, val, n, head, lift, none);
+        for (int64_t c = 0; c < k && t->groups > 1; c++)
+            memcpy(said + LANES * c, none + stride * t->group[c], (size_t)stride * sizeof *said);
+        for (int64_t f = 0; f < n; f++)
+            for (int64_t s = 0; s < stride; s++) said[LANES * cls[f] + s] += lift[stride * f + s];
+        memcpy(record, head, (size_t)t->lanes * sizeof *record);
+        for (int64_t c = 1; c < k; c++) {
+            double *const more = record + LANES * (2 * c - 1);
+            for (int64_t s = 0; s < stride; s++) {
+                const double over = said[LANES * c + s] - said[s];
+                more[s < t->lanes ? s : STRENGTHS] = head[t->lanes + s] * over;
+                if (s < t->lanes) more[LANES + s] = head[s] * over;
             }
         }
-        if (columns->slopes && w < columns->columns && columns->column[w] >= 0) {
-            const double *const slope = columns->slopes + k * columns->column[w];
-            record[STRENGTHS] = 1.0;
-            for (int64_t c = 1; c < k; c++) record[LANES * 2 * c + STRENGTHS] = slope[c] - slope[0];
-        }
     }
+    if (columns->slopes && item >= 0 && item < columns->columns && columns->column[item] >= 0) {
+        const double *const slope = columns->slopes + k * columns->column[item];
+        record[STRENGTHS] = 1.0;
+        for (int64_t c = 1; c < k; c++) record[LANES * 2 * c + STRENGTHS] = slope[c] - slope[0];
+    }
+}
+
+/* Records of items first..last, and after the last of all that of unknown ones. */
+CLONES void few_records(const Scale *t, const Asked *columns, const int64_t *ptr, const int32_t *cls, const double *val,
+                        int64_t items, double *records, int64_t first, int64_t last) {
+    for (int64_t w = first; w < last; w++)
+        few_fill(t, columns, w, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], records + w * few_size(t->classes));
+    if (last == items) few_fill(t, columns, -1, NULL, NULL, 0, records + items * few_size(t->classes));
 }
 
 INLINE const double *few_record(const double *records, int64_t size, int64_t items, int64_t item) {
     return records + size * ((uint64_t)item < (uint64_t)items ? item : items);
 }
 
-/* k is known to the compiler, so that the sums stay in registers. */
-INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t first,
-                          int64_t last, const int64_t k) {
-    const int64_t size = few_size(k), end = rows->indptr[last];
-    for (int64_t i = first; i < last; i++) {
+/* The scores of rows by records, or by the sums of their entries, as in answer_directly; ptr is NULL or records are.
+ * k is known to the compiler, so that the sums of a row stay in registers. */
+INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, const double *records, const int64_t *ptr,
+                          const int32_t *cls, const double *val, int64_t n, const int64_t k) {
+    const int64_t size = few_size(k), end = rows->indptr[n];
+    double own[LANES * (2 * FEW_CLASSES - 1)];
+    for (int64_t i = 0; i < n; i++) {
         lanes know = all(0.0), squared = all(0.0), sums[2 * FEW_CLASSES];
         for (int64_t c = 2; c < 2 * k; c++) sums[c] = all(0.0);
         for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
-            if (e + ENTRIES_AHEAD < end)
-                fetch(few_record(records, size, items, rows->indices[e + ENTRIES_AHEAD]), size * (int64_t)sizeof(double));
-            const double *const record = few_record(records, size, items, rows->indices[e]);
+            const double *record = own;
+            if (ptr) {
+                few_fill(t, rows, rows->indices[e], cls + ptr[e], val + ptr[e], ptr[e + 1] - ptr[e], own);
+            } else {
+                if (e + ENTRIES_AHEAD < end)
+                    fetch(few_record(records, size, items, rows->indices[e + ENTRIES_AHEAD]), size * (int64_t)sizeof *own);
+                record = few_record(records, size, items, rows->indices[e]);
+            }
             const lanes mine = from(record);
             know += mine;
             squared += mine * mine;
@@ -80,12 +91,19 @@ INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, cons
     }
 }
 
-CLONES void few_answer(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t first,
-                       int64_t last) {
-    if (t->classes == 1) few_answer_of(t, rows, items, records, first, last, 1);
-    else if (t->classes == 2) few_answer_of(t, rows, items, records, first, last, 2);
-    else if (t->classes == 3) few_answer_of(t, rows, items, records, first, last, 3);
-    else few_answer_of(t, rows, items, records, first, last, 4);
+#define FOR_FEW_CLASSES(...)                                                                                           \
+    if (t->classes == 1) few_answer_of(__VA_ARGS__, 1);                                                                \
+    else if (t->classes == 2) few_answer_of(__VA_ARGS__, 2);                                                           \
+    else if (t->classes == 3) few_answer_of(__VA_ARGS__, 3);                                                           \
+    else few_answer_of(__VA_ARGS__, 4)
+
+CLONES void few_by_records(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t n) {
+    FOR_FEW_CLASSES(t, rows, items, records, NULL, NULL, NULL, n);
+}
+
+CLONES void few_directly(const Scale *t, const Asked *rows, const int64_t *ptr, const int32_t *cls, const double *val,
+                         int64_t n) {
+    few_answer_of(t, rows, 0, NULL, ptr, cls, val, n, t->classes);
 }
 
 #endif
