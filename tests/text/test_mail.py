@@ -21,14 +21,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deciban._kernel import text as text_kernel
+from deciban._kernel.mail import header_fields
 from deciban.errors import FileError
-from deciban.text.mail import CONTENT_HEADERS, Mail, read, read_mailbox, tokens
+from deciban.text.mail import CONTENT_HEADERS, Mail, markup, read, read_mailbox, tokens
 from deciban.text.mail.decode import CODECS, characters, header, transfer
 from deciban.text.mail.folders import LINE_BYTES
 from deciban.text.mail.markup import text_of_html
 from deciban.text.mail.message import MAX_BODY_CHARACTERS as LONGEST
 from deciban.text.mail.message import MAX_PART_BYTES as MOST_DATA
-from deciban.text.mail.mime import MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS
+from deciban.text.mail.mime import FIELD, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS
 
 SET = DATA / "spamassassin" / "spamassassin.jsonl.gz"
 TEXT_PART = "Content-Type: text/plain\n\n{}\n"
@@ -538,6 +539,67 @@ def test_any_bytes_are_a_mail(raw):
 def test_any_text_is_a_mail(text):
     check(read(text))
     check(Mail((), text_of_html(text).replace("\r", "").replace("\0", "")))
+
+
+OPENING = re.compile(r"<(?:(!--)|[!?]|(/?)([a-zA-Z][^\s/>]*))")
+REST_OF_TAG = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>""")
+MARKUP = "< > \" ' ! -- --> <!-- <a <img href= src=' HREF =// http:// mailto: me@x.y:8/ = & &amp; &#x68;ref=//h "
+MARKUP += "<script> </script> <STYLE </style p br td BLOCKQUOTE <p> <br/> ſ ı K é ? # : / x _src <ſcript> </ſcript "
+MARKUP += "&nGt; 😀"
+MARKUP_PIECES = st.sampled_from([*MARKUP.split(), " ", "\n", "\t", "\x1c", "\x85", "\xa0", "\0"])
+
+
+def defined_text_of_html(text: str) -> str:
+    """text_of_html by regular expressions."""
+    text = text.replace("\n", " ")
+    out, at, quotes, comments = [], 0, True, True
+    while opening := OPENING.search(text, at):
+        out.append(text[at : opening.start()])
+        comment, closing, name = opening.groups()
+        end = text.find("-->", opening.end() - 2) if comment and comments else -1
+        if end >= 0:
+            at = end + 3
+            continue
+        comments = comments and not comment
+        whole = REST_OF_TAG.match(text, opening.end()) if quotes and name else None
+        quotes = quotes and (whole is not None or not name)
+        end = whole.end() if whole else text.find(">", opening.end()) + 1
+        if not end:
+            at = opening.start()
+            break
+        at = end
+        if name:
+            name = name.lower()
+            out.append("\n" if name in markup.LINE_TAGS else " " if name in markup.CELL_TAGS else "")
+            if not closing:
+                attributes = text[opening.end() : end]
+                out += [f" {host} " for host in markup.hosts(attributes)] if "=" in attributes else []
+                if name in markup.NOT_SHOWN:
+                    over = markup.NOT_SHOWN[name].search(text, at)
+                    at = over.start() if over else len(text)
+    lines = (" ".join(line.split()) for line in markup.unescaped("".join([*out, text[at:]])).split("\n"))
+    return "\n".join(filter(None, lines))
+
+
+@given(st.lists(MARKUP_PIECES, max_size=30).map("".join) | st.text("<>/ab\"'=!- \n", max_size=40))
+def test_markup_is_read_as_defined(text):
+    assert text_of_html(text) == defined_text_of_html(text)
+
+
+HEADER_PIECES = ["A", "Subject", ":", "=", "?", "=?utf-8?q?caf=C3=A9?=", "é", "x-y", ">From", "12:30", "a:b"]
+HEADER_PIECES += [" ", "\t", "\n", "\n ", "\0", "\x1f", "\x7f"]
+
+
+@given(st.lists(st.sampled_from(HEADER_PIECES), max_size=16).map("".join))
+def test_header_fields_are_read_as_defined(text):
+    raw, defined, at = text.encode(), [], 0
+    while field := FIELD.match(raw, at):
+        defined.append((field[1].decode(), header(field[2])))
+        at = field.end()
+    assert header_fields(raw, 0, 1 << 20, header) == (defined, at)
+    some, end = header_fields(raw, 0, len(raw) // 2, header)  # of more than is read, fields that are whole
+    assert some == defined[: len(some)]
+    assert end <= max(len(raw) // 2, 0)
 
 
 def test_decoded_text_is_not_decoded_again():

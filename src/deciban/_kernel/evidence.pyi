@@ -77,7 +77,18 @@ class ItemScale:
     @property
     def says_nothing(self) -> bool: ...
     def records(self, ptr: Array) -> tuple[Array, Floats]: ...
-    def fill(self, ptr: Array, cls: Codes, val: Floats, start: Array, room: Floats, first: int, last: int) -> None: ...
+    def fill(
+        self,
+        ptr: Array,
+        cls: Codes,
+        val: Floats,
+        column: Codes,
+        slopes: Floats | None,
+        start: Array,
+        room: Floats,
+        first: int,
+        last: int,
+    ) -> None: ...
     def terms(self, ptr: Array, cls: Codes, val: Floats, damp: float, target: int, against: int) -> Floats: ...
     def answer(
         self,

@@ -76,6 +76,15 @@ cdef extern from "answer_loops.h":
     void answer_by_records(const Scale*, const Asked*, int64_t, const int64_t*, const double*, double*, int64_t,
                            int64_t) noexcept nogil
 
+cdef extern from "few_classes_loops.h":
+    enum:
+        CACHE_LINE
+    int64_t few_size(int64_t) noexcept nogil
+    void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t, double*,
+                     int64_t, int64_t) noexcept nogil
+    void few_by_records(const Scale*, const Asked*, int64_t, const double*, int64_t) noexcept nogil
+    void few_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t) noexcept nogil
+
 
 def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
                Py_ssize_t v, Py_ssize_t k, int64_t[::1] ptr, int32_t[::1] cls, double[::1] val):
@@ -250,6 +259,16 @@ def evidence(const int64_t[::1] indptr, const int32_t[::1] indices, const double
     free(absent)
 
 
+cdef int set_columns(Asked* rows, int64_t k, const int32_t[::1] column, const double[:, ::1] slopes) except -1:
+    """What items add that are modelled jointly."""
+    rows.column, rows.columns, rows.slopes = NULL, 0, NULL
+    if slopes is not None and column.shape[0] and slopes.shape[0]:
+        if slopes.shape[1] != k:
+            raise ValueError("every class needs slopes")
+        rows.column, rows.columns, rows.slopes = &column[0], column.shape[0], &slopes[0, 0]
+    return 0
+
+
 cdef class ItemScale:
     """What all items of a block have in common when rows are scored: pseudo-counts, their strengths, and weights."""
     cdef Scale scale
@@ -282,27 +301,48 @@ cdef class ItemScale:
         """Whether no vector has any weight."""
         return self.scale.lanes == 0
 
+    cdef bint has_few_classes(self) noexcept:
+        return self.scale.classes <= FEW_CLASSES
+
     def records(self, const int64_t[::1] ptr):
         """Where the record of each item with cells at ptr[item]..ptr[item + 1] begins, −1 if it has none, and room for
-        all of them."""
+        all of them. With few classes all have one of the same size, one after the other, and so has an unknown item."""
         cdef Py_ssize_t n = ptr.shape[0] - 1, w
-        cdef int64_t[::1] start = np.empty(n, dtype=np.int64)
+        cdef int64_t[::1] start
         cdef int64_t at = 0
+        if self.has_few_classes():
+            at = (n + 1) * few_size(self.scale.classes)
+            room = np.empty(at + CACHE_LINE // 8)
+            w = -room.ctypes.data % CACHE_LINE // 8
+            return np.zeros(0, dtype=np.int64), room[w:w + at]
+        start = np.empty(n, dtype=np.int64)
         with nogil:
             for w in range(n):
                 start[w] = at if ptr[w + 1] > ptr[w] else -1
                 at += record_size(&self.scale, ptr[w + 1] - ptr[w]) if ptr[w + 1] > ptr[w] else 0
         return np.asarray(start), np.empty(at + LANES)  # lanes that are not in use are read too
 
-    def fill(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const int64_t[::1] start,
-             double[::1] room, Py_ssize_t first, Py_ssize_t last):
-        """The records of items first..last, in the room that `records` made."""
-        if ptr.shape[0] - 1 != start.shape[0] or not 0 <= first <= last <= start.shape[0] or val.shape[0] != cls.shape[0]:
+    def fill(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const int32_t[::1] column,
+             const double[:, ::1] slopes, const int64_t[::1] start, double[::1] room, Py_ssize_t first, Py_ssize_t last):
+        """The records of items first..last, in the room that `records` made; `column` and `slopes` are as in `answer`."""
+        cdef Py_ssize_t n = ptr.shape[0] - 1
+        cdef bint few = self.has_few_classes()
+        cdef bint wrong = not 0 <= first <= last <= n or val.shape[0] != cls.shape[0] or ptr[n] > cls.shape[0]
+        cdef Asked columns
+        if few:
+            wrong |= room.shape[0] != (n + 1) * few_size(self.scale.classes)
+        else:
+            wrong |= start.shape[0] != n
+        if wrong:
             raise ValueError("the records do not fit the sums")
-        if first >= last or not cls.shape[0]:
-            return
-        with nogil:
-            fill_records(&self.scale, &ptr[0], &cls[0], &val[0], &start[0], &room[0], first, last)
+        if few:
+            set_columns(&columns, self.scale.classes, column, slopes)
+            with nogil:
+                few_records(&self.scale, &columns, &ptr[0], &cls[0] if cls.shape[0] else NULL,
+                            &val[0] if val.shape[0] else NULL, n, &room[0], first, last)
+        elif first < last and cls.shape[0]:
+            with nogil:
+                fill_records(&self.scale, &ptr[0], &cls[0], &val[0], &start[0], &room[0], first, last)
 
     cdef double* begin(self, Asked* rows, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
                        const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes, double[:, ::1] out,
@@ -319,10 +359,10 @@ cdef class ItemScale:
         if wrong:
             raise ValueError("rows do not fit their scores")
         rows.indptr, rows.indices, rows.damp = &indptr[0], &indices[0] if indices.shape[0] else NULL, &damp[0]
-        rows.out, rows.slopes, rows.columns = &out[0, 0], NULL, 0
-        if slopes is not None and column.shape[0] and slopes.shape[0]:
-            rows.x, rows.column, rows.columns = &x[0], &column[0], column.shape[0]
-            rows.slopes, rows.there = &slopes[0, 0], &there[0]
+        rows.out = &out[0, 0]
+        set_columns(rows, k, column, slopes)
+        if rows.slopes != NULL:
+            rows.x, rows.there = &x[0], &there[0]
         scratch = <double*> malloc((SUMS * (k + GROUPS) + k + record_size(&self.scale, k) + LANES) * sizeof(double))
         if scratch == NULL:
             raise MemoryError()
@@ -370,6 +410,12 @@ cdef class ItemScale:
         if n < 1:
             return
         scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        if self.has_few_classes():
+            with nogil:
+                few_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
+                             &val[0] if val.shape[0] else NULL, n)
+            free(scratch)
+            return
         with nogil:
             answer_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
                             &val[0] if val.shape[0] else NULL, scratch, 0, n)
@@ -381,10 +427,18 @@ cdef class ItemScale:
         """The same by the records of items; those that have none add nothing."""
         cdef Asked rows
         cdef double* scratch
-        cdef Py_ssize_t n = indptr.shape[0] - 1
+        cdef Py_ssize_t n = indptr.shape[0] - 1, items
         if n < 1:
             return
+        if self.has_few_classes() and not room.shape[0]:
+            raise ValueError("there are no records")
         scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        if self.has_few_classes():
+            items = room.shape[0] // few_size(self.scale.classes) - 1
+            with nogil:
+                few_by_records(&self.scale, &rows, items, &room[0], n)
+            free(scratch)
+            return
         with nogil:
             answer_by_records(&self.scale, &rows, start.shape[0], &start[0] if start.shape[0] else NULL,
                               &room[0] if room.shape[0] else NULL, scratch, 0, n)

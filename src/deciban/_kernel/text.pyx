@@ -162,14 +162,19 @@ cdef extern from "text_rows.h":
         int64_t fixed_words, known_words
         bint of_words
     void row_end(Row*, int64_t) noexcept nogil
-    int distinct_words(const int32_t*, const int64_t*, int64_t, Seen*, Row*, uint32_t*) noexcept nogil
+    int distinct_words(const int32_t*, const int64_t*, int64_t, int64_t, Seen*, Row*, uint32_t*) noexcept nogil
     int keys_of_pairs(const int32_t*, const int64_t*, int64_t, const int64_t*, int, int32_t, Seen*, Keys*,
                       int64_t*) noexcept nogil
     int keys_of_fields(const int32_t*, const int32_t*, const int64_t*, int64_t, Seen*, Keys*, int64_t*) noexcept nogil
     int keys_of_repeats(const Row*, const uint32_t*, int64_t, const int32_t*, int, Keys*, int64_t*) noexcept nogil
     int find_keys(const Keys*, const PairLayers*, Row*) noexcept nogil
-    int runs_of_rows(const Row*, int64_t, const Layers*, const int32_t*, const int64_t*, const Layers*, Lengths, bint,
-                     Seen*, Row*) noexcept nogil
+    ctypedef struct Noted:
+        int64_t* at
+        int64_t words
+        Stream runs
+    int note_runs(const WordSet*, WordSet*, Lengths, bint, Noted*) noexcept nogil
+    int runs_of_rows(const Row*, int64_t, const Layers*, const Noted*, const int32_t*, const int64_t*, const Layers*,
+                     Lengths, bint, Seen*, Row*) noexcept nogil
 
 cdef enum:
     MOST = 0x7FFFFFFF  # most items of a set, largest length in characters
@@ -544,6 +549,28 @@ cdef class Shared:
         return 0
 
 
+cdef class NotedRuns:
+    """The runs of characters of the words of a set, as far as all of them are in another one. Both sets may grow later:
+    numbers stay."""
+    cdef Noted noted
+    cdef Vocabulary characters
+    cdef RowReader reader  # which runs they are
+
+    def __dealloc__(self):
+        free(self.noted.at)
+        free(self.noted.runs.ids)
+
+    @staticmethod
+    cdef NotedRuns of(Vocabulary words, Vocabulary characters, RowReader reader):
+        cdef NotedRuns out = NotedRuns.__new__(NotedRuns)
+        out.characters, out.reader = characters, reader
+        out.noted.at = <int64_t*> malloc((words.set.size + 1) * sizeof(int64_t))
+        if out.noted.at == NULL:
+            raise MemoryError()
+        check(note_runs(&words.set, &characters.set, reader.lengths, reader.scripts, &out.noted))
+        return out
+
+
 cdef class Vocabulary(Shared):
     """A growing set of strings, numbered in the order in which they were first seen.
 
@@ -554,6 +581,8 @@ cdef class Vocabulary(Shared):
     [3, -1]
     """
     cdef WordSet set
+    cdef int64_t asked     # in how many texts its words were, until
+    cdef NotedRuns noted   # their runs were noted
 
     def __cinit__(self):
         memset(&self.set, 0, sizeof(WordSet))
@@ -1202,6 +1231,7 @@ cdef struct RowsRead:
     Seen seen
     Keys keys
     Row rows[6]
+    Noted noted
 
 
 cdef void reading_free(RowsRead* reading) noexcept:
@@ -1343,6 +1373,7 @@ cdef class RowReader:
     cdef object rows(self, Documents documents, Py_ssize_t start, Py_ssize_t stop, Sets known, Sets more, bint grow):
         cdef Py_ssize_t n = stop - start, i
         cdef RowsRead reading
+        cdef NotedRuns noted  # held while they are read
         cdef int64_t[:, ::1] ends
         cdef int failed
         cdef dict out = {}
@@ -1364,10 +1395,15 @@ cdef class RowReader:
         for i in range(6):
             reading.rows[i].indptr = &ends[i, 0]
         reading.tokens_indptr, reading.stretches_indptr = &ends[6, 0], &ends[7, 0]
+        if self.wanted[CHARACTERS] and not grow:
+            noted = self.noted_runs(known)
+            if noted is not None:
+                reading.noted = noted.noted
         try:
             with nogil:
                 failed = self.read(&reading, documents, start, n)
             check(failed)
+            known.words.asked += reading.rows[WORDS].size
             for block in self.blocks:
                 i = NAMES.index(block)
                 ids = reading.rows[i].ids
@@ -1376,6 +1412,17 @@ cdef class RowReader:
             return out
         finally:
             reading_free(&reading)
+
+    cdef NotedRuns noted_runs(self, Sets known):
+        """The runs of the known words, noted once as many were asked for as there are. Nobody can change the sets now,
+        and no other thread notes them too, since this one has the interpreter's lock."""
+        cdef NotedRuns noted = known.words.noted
+        if noted is not None and noted.characters is known.characters and noted.reader is self:
+            return noted
+        if known.words.asked < known.words.set.size:
+            return None
+        known.words.asked, known.words.noted = 0, NotedRuns.of(known.words, known.characters, self)
+        return known.words.noted
 
     cdef int read(self, RowsRead* reading, Documents documents, Py_ssize_t start, Py_ssize_t n) noexcept nogil:
         cdef int failed, i
@@ -1395,7 +1442,8 @@ cdef class RowReader:
             reading.times = <uint32_t*> malloc((tokens.size + 1) * sizeof(uint32_t))
             if reading.times == NULL:
                 return NO_MEMORY
-        failed = distinct_words(tokens.ids, reading.tokens_indptr, n, &reading.seen, &reading.rows[WORDS], reading.times)
+        failed = distinct_words(tokens.ids, reading.tokens_indptr, n, fixed_size(&reading.words) + reading.words.words.size,
+                                &reading.seen, &reading.rows[WORDS], reading.times)
         for i in range(6):
             if failed:
                 return failed
@@ -1425,9 +1473,9 @@ cdef class RowReader:
                 failed = runs_of_texts(texts, n, documents.lower, True, &reading.grams, self.low, self.high,
                                        &reading.stretches, reading.stretches_indptr)
             if not failed:
-                failed = runs_of_rows(&reading.rows[WORDS], n, &reading.words, reading.stretches.ids,
-                                      reading.stretches_indptr, &reading.grams, self.lengths, self.scripts,
-                                      &reading.seen, &reading.rows[CHARACTERS])
+                failed = runs_of_rows(&reading.rows[WORDS], n, &reading.words, &reading.noted,
+                                      reading.stretches.ids, reading.stretches_indptr, &reading.grams, self.lengths,
+                                      self.scripts, &reading.seen, &reading.rows[CHARACTERS])
             row_end(&reading.rows[CHARACTERS], grams)
         row_end(&reading.rows[WORDS], known)
         return failed

@@ -85,11 +85,42 @@ static void row_end(Row *row, int64_t known) {
         if (row->ids[i] >= known) row->ids[i] = UNKNOWN;
 }
 
-/* The distinct words of each text, strange ones too; times[i] = how often it comes, if asked for. */
-static int distinct_words(const int32_t *ids, const int64_t *indptr, int64_t count, Seen *seen, Row *out,
+enum { STAMPED_SHARE = 8 }; /* items that are known for each one that texts have, up to which all of them are stamped */
+
+/* distinct_words where texts are many: `last` has for each word 1 + the text that had it last, and its place there. */
+static void stamp_words(const int32_t *ids, const int64_t *indptr, int64_t count, uint64_t *last, Row *out,
+                        uint32_t *times) {
+    for (int64_t d = 0; d < count; d++) {
+        const int64_t first = out->size;
+        const uint64_t stamp = (uint64_t)(d + 1) << 32;
+        for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
+            const int32_t id = ids[i];
+            const bool fresh = last[id] < stamp;
+            if (fresh) last[id] = stamp | (uint64_t)(out->size - first);
+            if (times) {
+                if (fresh) times[out->size] = 0;
+                times[first + (int64_t)(last[id] & UINT32_MAX)]++;
+            }
+            out->ids[out->size] = id; /* stays if it is new */
+            out->size += fresh;
+        }
+        out->indptr[d + 1] = out->size;
+    }
+}
+
+/* The distinct words of each text, strange ones too, of which `known` have numbers; times[i] = how often it comes, if
+ * asked for. */
+static int distinct_words(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t known, Seen *seen, Row *out,
                           uint32_t *times) {
     out->indptr[0] = 0;
-    if (!row_room(out, indptr[count] - indptr[0])) return NO_MEMORY;
+    if (!row_room(out, indptr[count] - indptr[0] + 1)) return NO_MEMORY;
+    if (indptr[count] > known / STAMPED_SHARE && count < UINT32_MAX) {
+        uint64_t *last = calloc((size_t)known + 1, sizeof *last);
+        if (!last) return NO_MEMORY;
+        stamp_words(ids, indptr, count, last, out, times);
+        free(last);
+        return 0;
+    }
     for (int64_t d = 0; d < count; d++) {
         if (!seen_begin(seen, indptr[d + 1] - indptr[d])) return NO_MEMORY;
         const int64_t first = out->size;
@@ -232,64 +263,129 @@ static const uint8_t *layered_text(const Layers *layers, int64_t number, int64_t
     return (const uint8_t *)"";
 }
 
-/* The distinct runs of each text: those inside its words, and stretches of letters that stand alone. */
-static int runs_of_rows(const Row *words, int64_t count, const Layers *spelled, const int32_t *stretches,
-                        const int64_t *stretches_indptr, const Layers *grams, Lengths lengths, bool scripts, Seen *seen,
-                        Row *out) {
+/* The runs of words that are known, in a set of which all of them are: of word w they begin at ids[at[w]], and their
+ * number is in front of them. 0: its runs are not all known. */
+typedef struct {
+    int64_t *at;
+    int64_t words;
+    Stream runs;
+} Noted;
+
+/* Notes the runs of all words; `at` has room for them. */
+static int note_runs(const WordSet *words, WordSet *grams, Lengths lengths, bool scripts, Noted *out) {
+    Stream *runs = &out->runs;
+    Asking asking = {.layers = layers_of(grams, false), .out = runs};
+    Spaced spaced = {0};
+    int failed = 0;
+    runs->total = words_bytes(words);
+    for (int64_t w = 0; w < words->size && !failed; w++) {
+        if (!stream_room(runs, 1, false)) {
+            failed = NO_MEMORY;
+            break;
+        }
+        const int64_t begin = ++runs->size;
+        failed = runs_of_word(word_text(words, w), word_size(words, w), &spaced, lengths, scripts, &asking);
+        bool whole = runs->size - begin <= INT32_MAX;
+        for (int64_t r = begin; r < runs->size; r++) whole &= runs->ids[r] != UNKNOWN;
+        runs->ids[begin - 1] = (int32_t)(runs->size - begin);
+        out->at[w] = whole ? begin : 0;
+        if (!whole) runs->size = begin - 1;
+        runs->done += word_size(words, w);
+    }
+    out->words = words->size;
+    free(spaced.text);
+    return failed;
+}
+
+/* The distinct ones of the runs in `lists` of each text's words, and of its stretches. */
+static int distinct_runs(const Row *words, int64_t count, const int32_t *const *lists, const int32_t *stretches,
+                         const int64_t *stretches_indptr, int64_t known, Seen *seen, Row *out) {
+    int64_t total = stretches ? stretches_indptr[count] : 0;
+    for (int64_t i = 0; i < words->size; i++) total += lists[i][-1];
+    uint32_t *last = NULL; /* by run: 1 + the text that had it last */
+    if (total > known / STAMPED_SHARE && count < UINT32_MAX && !(last = calloc((size_t)known + 1, sizeof *last)))
+        return NO_MEMORY;
+    int failed = 0;
+    out->indptr[0] = 0;
+    for (int64_t d = 0; d < count && !failed; d++) {
+        const int64_t more = stretches ? stretches_indptr[d + 1] - stretches_indptr[d] : 0;
+        int64_t most = more;
+        for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++) most += lists[i][-1];
+        if (!row_room(out, most + 1) || (!last && !seen_begin(seen, most))) failed = NO_MEMORY;
+        const uint32_t stamp = (uint32_t)d + 1;
+        for (int64_t i = words->indptr[d]; i <= words->indptr[d + 1] && !failed; i++) {
+            const bool of_word = i < words->indptr[d + 1];
+            const int32_t *list = of_word ? lists[i] : more ? stretches + stretches_indptr[d] : NULL;
+            const int64_t size = of_word ? list[-1] : more;
+            if (last) {
+                int64_t at = out->size;
+                for (int64_t r = 0; r < size; r++) {
+                    const int32_t run = list[r];
+                    out->ids[at] = run; /* stays if it is new */
+                    at += last[run] != stamp;
+                    last[run] = stamp;
+                }
+                out->size = at;
+            } else
+                for (int64_t r = 0; r < size; r++)
+                    if (seen_first(seen, (uint32_t)list[r])) out->ids[out->size++] = list[r];
+        }
+        out->indptr[d + 1] = out->size;
+    }
+    free(last);
+    return failed;
+}
+
+/* The distinct runs of each text: those inside its words, and stretches of letters that stand alone. `noted` may be
+ * empty. */
+static int runs_of_rows(const Row *words, int64_t count, const Layers *spelled, const Noted *noted,
+                        const int32_t *stretches, const int64_t *stretches_indptr, const Layers *grams, Lengths lengths,
+                        bool scripts, Seen *seen, Row *out) {
     Stream runs = {0};
     Asking asking = {.layers = *grams, .out = &runs};
     Spaced spaced = {0};
     const int64_t total = words->size;
     const int64_t known = fixed_size(spelled) + (spelled->words ? spelled->words->size : 0);
     const bool often = total > known / 4; /* then a word comes often enough to note its runs */
-    int64_t *memo = often ? calloc((size_t)known + 1, sizeof *memo) : NULL; /* 1 + where they begin */
-    int64_t *begin = malloc((size_t)(total + 1) * sizeof *begin), *size = malloc((size_t)(total + 1) * sizeof *size);
-    int failed = begin && size && (memo || !often) ? 0 : NO_MEMORY;
+    int64_t *memo = often ? calloc((size_t)known + 1, sizeof *memo) : NULL; /* where they begin, 0: not yet */
+    int64_t *begin = malloc((size_t)(total + 1) * sizeof *begin); /* 0: they are noted already */
+    const int32_t **lists = malloc((size_t)(total + 1) * sizeof *lists);
+    int failed = begin && lists && (memo || !often) ? 0 : NO_MEMORY;
     runs.total = total;
     for (int64_t i = 0; i < total && !failed; i++) {
         const int32_t word = words->ids[i];
         runs.done = i;
+        begin[i] = 0;
+        if (word < noted->words && noted->at[word]) {
+            lists[i] = noted->runs.ids + noted->at[word];
+            continue;
+        }
         if (memo && memo[word]) {
-            begin[i] = memo[word] - 1; /* their number is in front of them */
-            size[i] = runs.ids[begin[i]];
+            begin[i] = memo[word];
             continue;
         }
         if (!stream_room(&runs, 1, false)) {
             failed = NO_MEMORY;
             break;
         }
-        begin[i] = runs.size++;
-        if (memo) memo[word] = begin[i] + 1;
+        begin[i] = ++runs.size; /* their number is in front of them */
+        if (memo) memo[word] = begin[i];
         int64_t bytes;
         const uint8_t *text = layered_text(spelled, word, &bytes);
         failed = runs_of_word(text, bytes, &spaced, lengths, scripts, &asking);
-        size[i] = runs.size - begin[i] - 1;
-        if (size[i] > INT32_MAX) failed = TOO_MANY;
-        runs.ids[begin[i]] = (int32_t)size[i];
+        if (runs.size - begin[i] > INT32_MAX) failed = TOO_MANY;
+        runs.ids[begin[i] - 1] = (int32_t)(runs.size - begin[i]);
     }
-    out->indptr[0] = 0;
-    for (int64_t d = 0; d < count && !failed; d++) {
-        const int64_t more = stretches ? stretches_indptr[d + 1] - stretches_indptr[d] : 0;
-        int64_t most = more;
-        for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++) most += size[i];
-        if (!row_room(out, most) || !seen_begin(seen, most)) {
-            failed = NO_MEMORY;
-            break;
-        }
-        for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++)
-            for (int64_t r = begin[i] + 1; r <= begin[i] + size[i]; r++)
-                if (seen_first(seen, (uint32_t)runs.ids[r])) out->ids[out->size++] = runs.ids[r];
-        for (int64_t r = 0; r < more; r++) {
-            const int32_t run = stretches[stretches_indptr[d] + r];
-            if (seen_first(seen, (uint32_t)run)) out->ids[out->size++] = run;
-        }
-        out->indptr[d + 1] = out->size;
-    }
+    for (int64_t i = 0; i < total && !failed; i++)
+        if (begin[i]) lists[i] = runs.ids + begin[i];
+    if (!failed)
+        failed = distinct_runs(words, count, lists, stretches, stretches_indptr,
+                               fixed_size(grams) + (grams->words ? grams->words->size : 0), seen, out);
     free(runs.ids);
     free(spaced.text);
     free(memo);
     free(begin);
-    free(size);
+    free(lists);
     return failed;
 }
 

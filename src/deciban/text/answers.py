@@ -32,16 +32,16 @@ NO_COLUMNS = np.zeros(0, dtype=np.int32)
 class ItemRecords(NamedTuple):
     """What is derived of every item of a block."""
 
-    start: Array  # (items,) where its record begins, −1 if it has no evidence
+    start: Array  # (items,) where its record begins, −1 if it has no evidence; empty if all are of one size
     room: Floats
 
     @classmethod
-    def of(cls, scale: kernel.ItemScale, cells: ItemSums, n_jobs: int | None) -> ItemRecords:
-        ptr, codes, val = cells.ptr, cells.cls, cells.val
-        start, room = scale.records(ptr)
-        workers = threads(n_jobs, 8 * len(codes))
-        in_pieces(len(start), workers, lambda first, last: scale.fill(ptr, codes, val, start, room, first, last))
-        return cls(start, room)
+    def of(cls, answers: BlockAnswers, cells: ItemSums, n_jobs: int | None) -> ItemRecords:
+        scale, records = answers.scale, answers.scale.records(cells.ptr)
+        given = cells.ptr, cells.cls, cells.val, answers.column, answers.slopes, *records
+        workers = threads(n_jobs, 8 * len(cells.cls))
+        in_pieces(cells.size, workers, lambda first, last: scale.fill(*given, first, last))
+        return cls(*records)
 
 
 class BlockAnswers(NamedTuple):
@@ -87,8 +87,8 @@ class TextAnswers:
                 with BUILDING:
                     if self.records is None:
                         self.records = {
-                            block: ItemRecords.of(scale, model.cells_as_numbered(block), n_jobs)
-                            for block, scale, _, _ in self.blocks
+                            mine.block: ItemRecords.of(mine, model.cells_as_numbered(mine.block), n_jobs)
+                            for mine in self.blocks
                         }
         return self.records
 

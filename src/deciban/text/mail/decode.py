@@ -5,6 +5,7 @@ from __future__ import annotations
 import binascii
 import re
 from encodings.aliases import aliases
+from functools import lru_cache
 
 # Codecs that Python lists but that are not charsets: they turn bytes into bytes, or exist on only one system.
 NOT_CHARSETS = {"base64_codec", "bz2_codec", "hex_codec", "mbcs", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"}
@@ -25,6 +26,8 @@ SEEN_IN_MAIL = {
 }
 CODECS = {name: codec for name, codec in aliases.items() if codec not in NOT_CHARSETS}
 CODECS |= {codec: codec for codec in CODECS.values()} | SEEN_IN_MAIL
+
+MAX_CHARSET_CHARACTERS = 40  # read of the name of a charset
 
 ENCODED_WORD = re.compile(r"=\?([^?\s]+)\?([bBqQ])\?([^?]*)\?=")
 NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="))
@@ -66,7 +69,8 @@ def characters(data: bytes, *charsets: str) -> str:
     >>> characters(b"caf\\xc3\\xa9", "us-ascii"), characters(b"caf\\xe9", "utf-8"), characters(b"caf\\xe9", "no-such")
     ('café', 'café', 'café')
     """
-    codecs = [codec for codec in dict.fromkeys(map(known_codec, (*charsets, "utf-8"))) if codec]
+    names = (charset[:MAX_CHARSET_CHARACTERS] for charset in (*charsets, "utf-8"))
+    codecs = [codec for codec in dict.fromkeys(map(known_codec, names)) if codec]
     for errors in ("strict", "replace"):
         for codec in codecs:
             try:
@@ -83,16 +87,17 @@ def believable(text: str) -> bool:
     return len(text) - len(text.encode("ascii", "ignore")) >= 6 * wrong
 
 
+@lru_cache(256)
 def known_codec(charset: str) -> str:
     """Python's name of a charset, or ""."""
-    return CODECS.get(re.sub(r"[^a-z0-9]+", "_", charset[:40].lower()).strip("_"), "")
+    return CODECS.get(re.sub(r"[^a-z0-9]+", "_", charset.lower()).strip("_"), "")
 
 
 def clean(text: str) -> str:
     """The text with line ends "\\n" and without invisible characters."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return UNSEEN.sub("", text)
+    return text.replace("\0", "") if text.isascii() else UNSEEN.sub("", text)
 
 
 def header(raw: bytes) -> str:

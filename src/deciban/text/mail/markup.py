@@ -9,8 +9,8 @@ from __future__ import annotations
 import html
 import re
 
-OPENING = re.compile(r"<(?:(!--)|[!?]|(/?)([a-zA-Z][^\s/>]*))")
-REST_OF_TAG = re.compile(r"""(?:[^>"']++|"[^"]*+"|'[^']*+')*+>""")
+from deciban._kernel import mail as kernel
+
 TARGET = re.compile(r"""\b(?:href|src)\s*+=\s*+["']?\s*+(?:(?:[a-z]++:)?//|mailto:)([^/\s"'>?\#]++)""", re.IGNORECASE)
 NOT_SHOWN = {name: re.compile(rf"</{name}\b", re.IGNORECASE) for name in ("script", "style")}
 
@@ -34,41 +34,7 @@ def text_of_html(markup: str) -> str:
     >>> text_of_html("<p>vi<!-- x -->ag<b>ra</b> &amp; more<br>here: <a href='http://shop.example/x?y'>click</a>")
     'viagra & more\\nhere: shop.example click'
     """
-    markup = markup.replace("\n", " ")  # only tags end lines
-    out: list[str] = []
-    at, quotes, comments = 0, True, True
-    while opening := OPENING.search(markup, at):
-        out.append(markup[at : opening.start()])
-        comment, closing, name = opening.groups()
-        end = markup.find("-->", opening.end() - 2) if comment and comments else -1  # "<!-->" is a whole comment
-        if end >= 0:
-            at = end + 3
-            continue
-        comments = comments and not comment  # if one never ends, neither do later ones, and this one ends like a tag
-        whole = REST_OF_TAG.match(markup, opening.end()) if quotes and name else None
-        # After one tag whose quotes never close, quotes are ignored: searching the whole rest for every tag would be
-        # quadratic.
-        quotes = quotes and (whole is not None or not name)
-        end = whole.end() if whole else markup.find(">", opening.end()) + 1
-        if not end:  # cut in the middle of a tag: the rest is kept as text
-            at = opening.start()
-            break
-        at = end
-        if name:
-            name = name.lower()
-            if name in LINE_TAGS:
-                out.append("\n")
-            elif name in CELL_TAGS:
-                out.append(" ")
-            if not closing:
-                attributes = markup[opening.end() : end]
-                if "=" in attributes:
-                    out.extend(f" {host} " for host in hosts(attributes))
-                if name in NOT_SHOWN:
-                    over = NOT_SHOWN[name].search(markup, at)
-                    at = over.start() if over else len(markup)
-    out.append(markup[at:])
-    return lines(unescaped("".join(out)))
+    return kernel.squeezed(unescaped(TAGS.shown(markup)))
 
 
 def hosts(attributes: str) -> list[str]:
@@ -93,6 +59,4 @@ def unescaped(text: str) -> str:
     return html.unescape(text)
 
 
-def lines(text: str) -> str:
-    """The text without blank lines and runs of blanks."""
-    return "\n".join(line for line in (" ".join(line.split()) for line in text.split("\n")) if line)
+TAGS = kernel.Tags(LINE_TAGS, CELL_TAGS, NOT_SHOWN, hosts)

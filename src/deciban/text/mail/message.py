@@ -84,6 +84,8 @@ class Mail:
 
 
 def field_name(name: str) -> str:
+    if name.replace("-", "").isalnum() and name.isascii() and name[0].isalpha():  # most are: no need to search
+        return name
     plain = NOT_IN_A_NAME.sub("-", name)
     return plain if plain[:1].isalpha() else "X-" + plain.lstrip("-")
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
+from deciban._kernel import mail as kernel
 from deciban.text.mail.decode import characters, header, one_line, transfer
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def as_unicode(part: Part) -> Part:
 
 def is_unicode(text: str) -> bool:
     """Whether a text holds characters that do not represent bytes."""
-    return NO_BYTE.search(text) is not None
+    return not text.isascii() and NO_BYTE.search(text) is not None
 
 
 def to_bytes(text: str) -> bytes:
@@ -137,7 +138,9 @@ def read_header(raw: bytes) -> tuple[Fields, int]:
     fields: list[tuple[str, str]] = []
     at = 0
     while True:
-        if field := FIELD.match(raw, at):
+        plain, at = kernel.header_fields(raw, at, MAX_HEADER_BYTES, header)
+        fields += plain
+        if field := FIELD.match(raw, at):  # not all of it is read
             if at < MAX_HEADER_BYTES:
                 name, value = field[1][: MAX_HEADER_BYTES - at], field[2][: max(0, MAX_HEADER_BYTES - field.start(2))]
                 fields.append((name.decode("ascii"), header(value)))
@@ -163,7 +166,8 @@ def described(fields: Fields, data: bytes, default: str) -> tuple[Part, str]:
     """A part with the properties declared in its header, and the boundary of the parts in it."""
     headers: dict[str, str] = {}
     for name, value in fields:
-        headers.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
+        if name[:8].lower() == "content-":
+            headers.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
     content, disposition = headers.get("content-type", ""), headers.get("content-disposition", "")
     kind = TYPE.match(content)
     type_parameters, disposition_parameters = parameters(content), parameters(disposition)
@@ -199,6 +203,8 @@ def parameter(given: dict[str, str], name: str) -> str:
     """
     if name in given:
         return given[name]
+    if not any(key.startswith(name + "*") for key in given):
+        return ""
     keys = [name + "*"]
     for number in range(len(given)):
         keys += [f"{name}*{number}", f"{name}*{number}*"]

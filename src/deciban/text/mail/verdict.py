@@ -83,7 +83,7 @@ def is_own(field: str) -> bool:
     >>> is_own("X-DECIBAN"), is_own("X-Deciban-Evidence"), is_own("X-Decibanned")
     (True, True, False)
     """
-    return (field.rstrip().lower() + "-").startswith("x-deciban-")
+    return field[:9].lower() == "x-deciban" and (field.rstrip().lower() + "-").startswith("x-deciban-")
 
 
 def canonical(raw: bytes) -> bytes:

@@ -1,0 +1,109 @@
+/* The scores of answer_loops.h where there are few classes, by records that leave little to do.
+ *
+ * Scores are needed up to a constant per row, so a record has what an item adds to each class over the first one: a
+ * vector of its κ, whose last lane is 1 if the item has a column of x; and for each further class belief·λ, with that of
+ * all items equally in the last lane, and κ·λ, with the slope of its column in the last lane. Records of all items have
+ * the same size, those that have no evidence too, and another one of zeros follows for items that are unknown: nothing
+ * has to be looked up, and there are no branches. */
+
+#ifndef DECIBAN_FEW_CLASSES_LOOPS_H
+#define DECIBAN_FEW_CLASSES_LOOPS_H
+
+#include "answer_loops.h"
+
+enum { ENTRIES_AHEAD = 12, CACHE_LINE = 64 };
+
+INLINE int64_t few_size(int64_t classes) { return LANES * (2 * classes - 1); }
+
+/* The record of an item with these sums; `columns` are as in Asked. */
+INLINE void few_fill(const Scale *t, const Asked *columns, int64_t item, const int32_t *cls, const double *val, int64_t n,
+                     double *record) {
+    const int64_t k = t->classes, stride = t->stride;
+    double head[2 * LANES], none[GROUPS * LANES], lift[FEW_CLASSES * LANES];
+    memset(record, 0, (size_t)few_size(k) * sizeof *record);
+    if (n) {
+        double said[FEW_CLASSES * LANES] = {0.0};
+        weigh(t, cls, val, n, head, lift, none);
+        for (int64_t c = 0; c < k && t->groups > 1; c++)
+            memcpy(said + LANES * c, none + stride * t->group[c], (size_t)stride * sizeof *said);
+        for (int64_t f = 0; f < n; f++)
+            for (int64_t s = 0; s < stride; s++) said[LANES * cls[f] + s] += lift[stride * f + s];
+        memcpy(record, head, (size_t)t->lanes * sizeof *record);
+        for (int64_t c = 1; c < k; c++) {
+            double *const more = record + LANES * (2 * c - 1);
+            for (int64_t s = 0; s < stride; s++) {
+                const double over = said[LANES * c + s] - said[s];
+                more[s < t->lanes ? s : STRENGTHS] = head[t->lanes + s] * over;
+                if (s < t->lanes) more[LANES + s] = head[s] * over;
+            }
+        }
+    }
+    if (columns->slopes && item >= 0 && item < columns->columns && columns->column[item] >= 0) {
+        const double *const slope = columns->slopes + k * columns->column[item];
+        record[STRENGTHS] = 1.0;
+        for (int64_t c = 1; c < k; c++) record[LANES * 2 * c + STRENGTHS] = slope[c] - slope[0];
+    }
+}
+
+/* Records of items first..last, and after the last of all that of unknown ones. */
+CLONES void few_records(const Scale *t, const Asked *columns, const int64_t *ptr, const int32_t *cls, const double *val,
+                        int64_t items, double *records, int64_t first, int64_t last) {
+    for (int64_t w = first; w < last; w++)
+        few_fill(t, columns, w, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], records + w * few_size(t->classes));
+    if (last == items) few_fill(t, columns, -1, NULL, NULL, 0, records + items * few_size(t->classes));
+}
+
+INLINE const double *few_record(const double *records, int64_t size, int64_t items, int64_t item) {
+    return records + size * ((uint64_t)item < (uint64_t)items ? item : items);
+}
+
+/* The scores of rows by records, or by the sums of their entries, as in answer_directly; ptr is NULL or records are.
+ * k is known to the compiler, so that the sums of a row stay in registers. */
+INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, const double *records, const int64_t *ptr,
+                          const int32_t *cls, const double *val, int64_t n, const int64_t k) {
+    const int64_t size = few_size(k), end = rows->indptr[n];
+    double own[LANES * (2 * FEW_CLASSES - 1)];
+    for (int64_t i = 0; i < n; i++) {
+        lanes know = all(0.0), squared = all(0.0), sums[2 * FEW_CLASSES];
+        for (int64_t c = 2; c < 2 * k; c++) sums[c] = all(0.0);
+        for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
+            const double *record = own;
+            if (ptr) {
+                few_fill(t, rows, rows->indices[e], cls + ptr[e], val + ptr[e], ptr[e + 1] - ptr[e], own);
+            } else {
+                if (e + ENTRIES_AHEAD < end)
+                    fetch(few_record(records, size, items, rows->indices[e + ENTRIES_AHEAD]), size * (int64_t)sizeof *own);
+                record = few_record(records, size, items, rows->indices[e]);
+            }
+            const lanes mine = from(record);
+            know += mine;
+            squared += mine * mine;
+            for (int64_t c = 2; c < 2 * k; c++) sums[c] += from(record + LANES * (c - 1));
+        }
+        Ending how = ending(t, know, squared, rows->damp[i]);
+        how.first[STRENGTHS] = rows->damp[i];
+        how.second[STRENGTHS] = rows->slopes ? rows->x[i] : 0.0;
+        for (int64_t c = 1; c < k; c++) {
+            const lanes x = how.first * sums[2 * c] + how.second * sums[2 * c + 1];
+            rows->out[i * k + c] += (x[0] + x[1]) + (x[2] + x[3]);
+        }
+        if (rows->slopes && know[STRENGTHS] > 0.0) rows->there[i] = 1;
+    }
+}
+
+#define FOR_FEW_CLASSES(...)                                                                                           \
+    if (t->classes == 1) few_answer_of(__VA_ARGS__, 1);                                                                \
+    else if (t->classes == 2) few_answer_of(__VA_ARGS__, 2);                                                           \
+    else if (t->classes == 3) few_answer_of(__VA_ARGS__, 3);                                                           \
+    else few_answer_of(__VA_ARGS__, 4)
+
+CLONES void few_by_records(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t n) {
+    FOR_FEW_CLASSES(t, rows, items, records, NULL, NULL, NULL, n);
+}
+
+CLONES void few_directly(const Scale *t, const Asked *rows, const int64_t *ptr, const int32_t *cls, const double *val,
+                         int64_t n) {
+    few_answer_of(t, rows, 0, NULL, ptr, cls, val, n, t->classes);
+}
+
+#endif
