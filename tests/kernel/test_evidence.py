@@ -398,8 +398,8 @@ def test_scores_are_weighted_evidence(k, factor):
     for used in ([True, True, True], [True, False, True]):  # strengths; and some knots without any weight
         weights = rng.random((3, VECTORS)) * (rng.random((3, VECTORS)) < 0.6) * np.array(used)[:, None]
         scale = kernel.ItemScale(
-            by_class.share * by_class.factor, group.astype(np.int32), distinct, np.append(strength, 1.0), KNOTS, weights,
-            float(by_class.entropy[-1]), MIN_KNOWLEDGE, MAX_KNOWLEDGE,
+            by_class.share * by_class.factor, group.astype(np.int32), distinct, np.append(strength, 1.0), KNOTS,
+            weights, float(by_class.entropy[-1]), MIN_KNOWLEDGE, MAX_KNOWLEDGE,
         )  # fmt: skip
         expected = np.einsum("nsvk,sv->nk", evidence, weights)
         given = [np.isin(new[1][new[0][i] : new[0][i + 1]], [1, 5]) for i in range(5)]

@@ -2,7 +2,8 @@
  *
  * For each item and strength there are what it knows, κ, and Σ_g r_g hat_g(κ), its belief; for each class λ. A row's
  * score is Σ belief·λ / √Σκ + u^-¾ Σ r λ + r Σ κ·λ / √Σκ², added over strengths. So there are two sums for each class,
- * with a lane for each strength that has any weight, and a lane for all items equally if they have any. Numbers are kept
+ * with a lane for each strength that has any weight, and a lane for all items equally if they have any. With many
+ * classes the roots are computed first, and there is one sum for each class. Numbers are kept
  * without room for other lanes: what a vector is loaded with beyond its own is masked out. */
 
 #ifndef DECIBAN_ANSWER_LOOPS_H

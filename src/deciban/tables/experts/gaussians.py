@@ -289,7 +289,9 @@ def parts_of_classes(owner: Codes, k: int) -> Codes:
 def log_shares(one: Floats, owner: Codes, k: int) -> Floats:
     """log n_p/n_y of every part, (p,); −∞ if it has no rows."""
     total = np.bincount(owner, one, minlength=k)[owner]
-    return np.log(np.divide(one, total, out=np.zeros(len(one)), where=one > 0), out=np.full(len(one), -np.inf), where=one > 0)
+    return np.log(
+        np.divide(one, total, out=np.zeros(len(one)), where=one > 0), out=np.full(len(one), -np.inf), where=one > 0
+    )
 
 
 def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight: float) -> Floats:
