@@ -374,3 +374,56 @@ def test_threads_change_nothing():
         table.evidence(rows, y, damped(rows), out, n_jobs)
         results.append(out)
     np.testing.assert_array_equal(*results)
+
+
+# ------------------------------------------------------------------ scores
+
+
+@pytest.mark.parametrize("factor", [[1.0], [0.5, 1.0, 16.0]], ids=["one factor", "three"])
+@pytest.mark.parametrize("k", [3, 40, 300])  # few classes, more, and many: items are laid out in other ways
+def test_scores_are_weighted_evidence(k, factor):
+    """Given the sums of each entry, by records of all items, and entry by entry; with slopes of some items."""
+    rng = np.random.default_rng(k)
+    n, v, strength = 3 * k, 30, np.array(STRENGTHS)
+    often = np.linspace(0.02, 0.95, v)  # items of few classes, and of almost all
+    y = np.resize(np.arange(k), n).astype(np.int32)
+    learned = Corpus([set(np.flatnonzero(rng.random(v) < often).tolist()) for _ in range(n)], y, np.ones(n), v, k)
+    cells, by_class = learned.cells, shares(np.bincount(y, minlength=k).astype(float), 0.0, factor)
+    new = compress([{-1, v + 3, *rng.choice(v, 12).tolist()}, set(), {v}, set(range(v)), {0, 1, 2}])
+    own, damp = np.full(5, -1, dtype=np.int32), damped(new)
+    evidence = all_evidence(tables_of(cells, strength, by_class), new, own, np.zeros(5))
+    distinct, group = np.unique(by_class.factor, return_inverse=True)
+    column, slopes = np.full(v - 2, -1, dtype=np.int32), rng.normal(size=(2, k))
+    column[[1, 5]] = 0, 1
+    for used in ([True, True, True], [True, False, True]):  # strengths; and some knots without any weight
+        weights = rng.random((3, VECTORS)) * (rng.random((3, VECTORS)) < 0.6) * np.array(used)[:, None]
+        scale = kernel.ItemScale(
+            by_class.share * by_class.factor, group.astype(np.int32), distinct, np.append(strength, 1.0), KNOTS,
+            weights, float(by_class.entropy[-1]), MIN_KNOWLEDGE, MAX_KNOWLEDGE,
+        )  # fmt: skip
+        expected = np.einsum("nsvk,sv->nk", evidence, weights)
+        given = [np.isin(new[1][new[0][i] : new[0][i + 1]], [1, 5]) for i in range(5)]
+        for i in range(5):
+            for w in new[1][new[0][i] : new[0][i + 1]][given[i]]:
+                expected[i] += damp[i] * slopes[column[w]]
+        known = (new[1] >= 0) & (new[1] < v)
+        sizes = np.where(known, np.diff(cells.ptr)[np.where(known, new[1], 0)], 0)
+        ptr = np.append(0, np.cumsum(sizes)).astype(np.int64)
+        at = [np.arange(*cells.ptr[w : w + 2]) for w in new[1][known]]
+        mine = cells.cls[np.concatenate(at)], cells.val[np.concatenate(at)]
+        out, there = np.zeros((2, 5, k)), np.zeros((2, 5), dtype=np.uint8)
+        scale.answer(*new, damp, damp, column, slopes, out[0], there[0], ptr, *mine)
+        start, room = scale.records(cells.ptr)
+        scale.fill(cells.ptr, cells.cls, cells.val, column, slopes, start, room, 0, v)
+        for first, last in ((0, 2), (2, 2), (2, 5)):
+            scale.answer_by_records(*new, damp, damp, column, slopes, out[1], there[1], start, room, first, last)
+        assert there.tolist() == [[one.any() for one in given]] * 2
+        np.testing.assert_array_equal(out[0], out[1])
+        np.testing.assert_allclose(out[0] - out[0][:, :1], expected - expected[:, :1], atol=1e-11)
+        row = slice(new[0][3], new[0][4])
+        own_cells = slice(ptr[row.start], ptr[row.stop])
+        terms = scale.terms(
+            ptr[row.start : row.stop + 1] - ptr[row.start], *(a[own_cells] for a in mine), damp[3], 1, 0
+        )
+        slope = damp[3] * slopes.sum(axis=0)
+        assert terms.sum() == pytest.approx(out[0, 3, 1] - out[0, 3, 0] - slope[1] + slope[0], abs=1e-11)

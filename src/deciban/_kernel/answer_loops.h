@@ -2,7 +2,8 @@
  *
  * For each item and strength there are what it knows, κ, and Σ_g r_g hat_g(κ), its belief; for each class λ. A row's
  * score is Σ belief·λ / √Σκ + u^-¾ Σ r λ + r Σ κ·λ / √Σκ², added over strengths. So there are two sums for each class,
- * with a lane for each strength that has any weight, and a lane for all items equally if they have any. Numbers are kept
+ * with a lane for each strength that has any weight, and a lane for all items equally if they have any. With many
+ * classes the roots are computed first, and there is one sum for each class. Numbers are kept
  * without room for other lanes: what a vector is loaded with beyond its own is masked out. */
 
 #ifndef DECIBAN_ANSWER_LOOPS_H
@@ -10,7 +11,7 @@
 
 #include "evidence_loops.h"
 
-enum { STRENGTHS = LANES - 1, SUMS = 2 * LANES, FEW_CLASSES = 4 /* up to so many have a λ each in an item's record */ };
+enum { STRENGTHS = LANES - 1, MANY_CLASSES = 128 /* more than these */ };
 
 typedef struct { /* what all items of a block have in common */
     int64_t classes, hats, groups;
@@ -60,19 +61,25 @@ INLINE lanes masked(const double *at, places mask) { return (lanes)(*(const plac
 
 INLINE places mask_of(const Scale *t) { return *(const places *)t->mask; }
 
-/* Numbers of the lanes in use, with that of all equally. */
-INLINE void put_lanes(const Scale *t, lanes x, double *to) {
+/* Numbers of the lanes in use, with that of all equally, at every step-th place. */
+INLINE void put_lanes(const Scale *t, lanes x, double *to, int64_t step) {
     const lanes y = x * from(t->alike);
-    for (int s = 0; s < t->lanes; s++) to[s] = x[s];
-    if (t->stride > t->lanes) to[t->lanes] = y[0] + y[1] + y[2];
+    for (int s = 0; s < t->lanes; s++) to[step * s] = x[s];
+    if (t->stride > t->lanes) to[step * t->lanes] = y[0] + y[1] + y[2];
 }
 
 /* How many numbers κ and beliefs take. */
 INLINE int64_t head_size(const Scale *t) { return t->lanes + t->stride; }
 
-/* The evidence of an item with these sums: κ and beliefs into `head`; lifts by cell; and by group of classes that of
- * those that do not have it. With one group the latter is common to all classes, and left out. */
-INLINE void weigh(const Scale *t, const int32_t *cls, const double *val, int64_t n, double *head, double *lift,
+typedef struct { /* where the lift of a cell is: by its class or its place, and by lane */
+    double *at;
+    int by_class;
+    int64_t cell_step, lane_step;
+} Lifts;
+
+/* The evidence of an item with these sums: κ and beliefs into `head`; lifts; and by group of classes that of those that
+ * do not have it. With one group the latter is common to all classes, and left out. */
+INLINE void weigh(const Scale *t, const int32_t *cls, const double *val, int64_t n, double *head, Lifts lifts,
                   double *none) {
     const lanes m = from(t->strength);
     double total = 0.0, in_group[GROUPS];
@@ -85,12 +92,12 @@ INLINE void weigh(const Scale *t, const int32_t *cls, const double *val, int64_t
         info += (val[f] + base) * up;
         total += val[f];
         in_group[t->group[cls[f]]] += val[f];
-        put_lanes(t, up, lift + t->stride * f);
+        put_lanes(t, up, lifts.at + lifts.cell_step * (lifts.by_class ? cls[f] : f), lifts.lane_step);
     }
     for (int64_t j = 0; j < t->groups; j++) {
         const lanes absent = from(t->log_m + LANES * j) - logs(total + m * t->factor[j]);
         info += absent * (in_group[j] + m * t->all_pseudo[j]);
-        if (t->groups > 1) put_lanes(t, absent, none + t->stride * j);
+        if (t->groups > 1) put_lanes(t, absent, none + t->stride * j, 1);
     }
     lanes know = info / (total + m * t->pseudo_sum) / t->entropy;
     for (int s = 0; s < LANES; s++) know[s] = know[s] > t->least ? (know[s] < t->most ? know[s] : t->most) : t->least;
@@ -112,102 +119,164 @@ INLINE void weigh(const Scale *t, const int32_t *cls, const double *val, int64_t
     if (t->stride > t->lanes) head[2 * t->lanes] = 1.0;
 }
 
-/* An item's record: with few classes κ, beliefs, and λ of each; otherwise the number of its cells, κ, beliefs, the lifts
- * of groups without it, the classes of its cells, two in the room of a number, and their lifts. */
+/* An item's record: the number of its cells, κ, beliefs, the lifts of groups without it, the classes of its cells, two
+ * in the room of a number, and the lifts of cells. With many classes lifts are stored lane by lane; and an item that most
+ * of them have has a lift for every class, and no list of classes. */
+INLINE int has_many_classes(const Scale *t) { return t->classes > MANY_CLASSES; }
+
+INLINE int in_most_classes(const Scale *t, int64_t n) { return has_many_classes(t) && 3 * n >= 2 * t->classes; }
+
 INLINE int64_t fixed_size(const Scale *t) {
     return 1 + head_size(t) + (t->groups > 1 ? t->stride * t->groups : 0);
 }
 
 INLINE int64_t record_size(const Scale *t, int64_t n) {
-    if (t->classes <= FEW_CLASSES) return head_size(t) + t->stride * t->classes;
-    return fixed_size(t) + (n + 1) / 2 + t->stride * n;
+    return fixed_size(t) + (in_most_classes(t, n) ? t->stride * t->classes : (n + 1) / 2 + t->stride * n);
 }
 
 INLINE void fill_record(const Scale *t, const int32_t *cls, const double *val, int64_t n, double *record) {
-    const int64_t stride = t->stride;
-    if (t->classes > FEW_CLASSES) {
-        double *const classes = record + fixed_size(t);
-        record[0] = (double)n;
-        weigh(t, cls, val, n, record + 1, classes + (n + 1) / 2, record + 1 + head_size(t));
-        memcpy(classes, cls, (size_t)n * sizeof *cls);
-        return;
+    const int64_t stride = t->stride, k = t->classes;
+    double *const cells = record + fixed_size(t), *const none = record + 1 + head_size(t);
+    record[0] = (double)n;
+    if (in_most_classes(t, n)) {
+        memset(cells, 0, (size_t)(stride * k) * sizeof(double));
+        weigh(t, cls, val, n, record + 1, (Lifts){cells, 1, 1, k}, none);
+    } else {
+        const Lifts by_lane = {cells + (n + 1) / 2, 0, 1, n}, by_cell = {cells + (n + 1) / 2, 0, stride, 1};
+        weigh(t, cls, val, n, record + 1, has_many_classes(t) ? by_lane : by_cell, none);
+        memcpy(cells, cls, (size_t)n * sizeof *cls);
     }
-    double none[(FEW_CLASSES + 1) * LANES], lift[(FEW_CLASSES + 1) * LANES], *const said = record + head_size(t);
-    weigh(t, cls, val, n, record, lift, none);
-    for (int64_t c = 0; c < t->classes; c++)
-        for (int64_t s = 0; s < stride; s++) said[stride * c + s] = t->groups > 1 ? none[stride * t->group[c] + s] : 0.0;
-    for (int64_t f = 0; f < n; f++)
-        for (int64_t s = 0; s < stride; s++) said[stride * cls[f] + s] += lift[stride * f + s];
 }
 
 /* ---- one row ---- */
 
-typedef struct {
+typedef struct { /* Σκ and Σκ² of a row's items, by lane */
     lanes n1, n2;
-    double *sums, *absent, *common; /* (k, SUMS), (groups, SUMS), (k,) */
-} Row;
+} Knowledge;
 
-INLINE void row_begin(const Scale *t, Row *row) {
-    row->n1 = row->n2 = all(0.0);
-    memset(row->sums, 0, (size_t)(SUMS * (t->classes + t->groups) + t->classes) * sizeof(double));
-    row->absent = row->sums + SUMS * t->classes;
-    row->common = row->absent + SUMS * t->groups;
-}
-
-INLINE void add_said(double *sum, lanes belief, lanes know, lanes said) {
-    *(lanes *)sum += belief * said;
-    *(lanes *)(sum + LANES) += know * said;
-}
-
-/* Adds an item. */
-INLINE void add_record(const Scale *t, Row *row, const double *record) {
-    const int few = t->classes <= FEW_CLASSES;
-    const places mask = mask_of(t);
-    const double *const head = record + !few, *const said = head + head_size(t);
-    const lanes know = masked(head, mask), belief = masked(head + t->lanes, mask);
-    const int64_t stride = t->stride;
-    double *const sums = row->sums;
-    row->n1 += know;
-    row->n2 += know * know;
-    if (few) {
-        for (int64_t c = 0; c < t->classes; c++) add_said(sums + SUMS * c, belief, know, masked(said + stride * c, mask));
-        return;
-    }
-    const int64_t n = (int64_t)record[0];
-    const double *const classes = record + fixed_size(t), *const lift = classes + (n + 1) / 2;
-    const int32_t *const cls = (const int32_t *)classes;
-    if (t->groups > 1)
-        for (int64_t j = 0; j < t->groups; j++)
-            add_said(row->absent + SUMS * j, belief, know, masked(said + stride * j, mask));
-    for (int64_t f = 0; f < n; f++) add_said(sums + SUMS * cls[f], belief, know, masked(lift + stride * f, mask));
-}
-
-INLINE double dot(lanes first, lanes second, const double *sum) {
-    const lanes x = from(sum) * first + from(sum + LANES) * second;
-    return (x[0] + x[1]) + (x[2] + x[3]);
-}
-
-typedef struct { /* how sums become scores */
+typedef struct { /* how sums over items become scores */
     lanes first, second;
 } Ending;
 
-INLINE Ending ending(const Scale *t, lanes n1, lanes n2, double damp) {
+INLINE Ending ending(const Scale *t, Knowledge sum, double damp) {
     Ending out;
     for (int s = 0; s < LANES; s++) {
-        out.first[s] = s < t->lanes ? (n1[s] > 0.0 ? 1.0 / sqrt(n1[s]) : 0.0) : s < t->stride ? damp : 0.0;
-        out.second[s] = s < t->lanes && n2[s] > 0.0 ? t->by_know[s] / sqrt(n2[s]) : 0.0;
+        out.first[s] = s < t->lanes ? (sum.n1[s] > 0.0 ? 1.0 / sqrt(sum.n1[s]) : 0.0) : s < t->stride ? damp : 0.0;
+        out.second[s] = s < t->lanes && sum.n2[s] > 0.0 ? t->by_know[s] / sqrt(sum.n2[s]) : 0.0;
     }
     return out;
 }
 
+INLINE double total_of(lanes x) { return (x[0] + x[1]) + (x[2] + x[3]); }
+
+INLINE lanes know_of(const Scale *t, const double *record) { return masked(record + 1, mask_of(t)); }
+
+INLINE lanes belief_of(const Scale *t, const double *record) { return masked(record + 1 + t->lanes, mask_of(t)); }
+
+INLINE void add_knowledge(const Scale *t, const double *record, Knowledge *sum) {
+    const lanes know = know_of(t, record);
+    sum->n1 += know;
+    sum->n2 += know * know;
+}
+
+/* What the lifts of an item are multiplied by, once Σκ and Σκ² of its row are known. */
+INLINE lanes multiplier(const Scale *t, const double *record, Ending how) {
+    return belief_of(t, record) * how.first + know_of(t, record) * how.second;
+}
+
+/* Unless classes are many there are two sums for each, of beliefs and of κ times λ: one pass over items is enough. */
+typedef struct {
+    lanes by_belief, by_know;
+} Pair;
+
+typedef struct {
+    Knowledge known;
+    Pair of_class[MANY_CLASSES], absent[GROUPS];
+} Sums;
+
+INLINE void begin_sums(const Scale *t, Sums *row) {
+    memset(&row->known, 0, sizeof row->known);
+    memset(row->of_class, 0, (size_t)t->classes * sizeof(Pair));
+    if (t->groups > 1) memset(row->absent, 0, (size_t)t->groups * sizeof(Pair));
+}
+
+INLINE void add_pair(Pair *sum, lanes belief, lanes know, lanes log_odds) {
+    sum->by_belief += belief * log_odds;
+    sum->by_know += know * log_odds;
+}
+
+INLINE double score_of(const Pair *sum, Ending how) {
+    return total_of(sum->by_belief * how.first + sum->by_know * how.second);
+}
+
+INLINE void add_to_sums(const Scale *t, const double *record, Sums *row) {
+    const places mask = mask_of(t);
+    const lanes know = know_of(t, record), belief = belief_of(t, record);
+    const double *const after_head = record + 1 + head_size(t);
+    add_knowledge(t, record, &row->known);
+    const int64_t n = (int64_t)record[0];
+    const double *const cells = record + fixed_size(t), *const lift = cells + (n + 1) / 2;
+    const int32_t *const cls = (const int32_t *)cells;
+    for (int64_t j = 0; j < t->groups && t->groups > 1; j++)
+        add_pair(row->absent + j, belief, know, masked(after_head + t->stride * j, mask));
+    for (int64_t f = 0; f < n; f++) add_pair(row->of_class + cls[f], belief, know, masked(lift + t->stride * f, mask));
+}
+
 /* Adds the scores of a row, whose items are all there, to `out`. */
-INLINE void row_end(const Scale *t, Row *row, double damp, double x, double *out) {
-    const Ending how = ending(t, row->n1, row->n2, damp);
+INLINE void end_sums(const Scale *t, const Sums *row, double damp, double *out) {
+    const Ending how = ending(t, row->known, damp);
     double by_group[GROUPS];
     for (int64_t j = 0; j < t->groups; j++)
-        by_group[j] = t->groups > 1 ? dot(how.first, how.second, row->absent + SUMS * j) : 0.0;
-    for (int64_t c = 0; c < t->classes; c++)
-        out[c] += dot(how.first, how.second, row->sums + SUMS * c) + by_group[t->group[c]] + x * row->common[c];
+        by_group[j] = t->groups > 1 ? score_of(row->absent + j, how) : 0.0;
+    for (int64_t c = 0; c < t->classes; c++) out[c] += score_of(row->of_class + c, how) + by_group[t->group[c]];
+}
+
+enum { CHUNK = 64 }; /* cells */
+
+/* out[class of cell] += Σ by·lift, over the lanes that count. */
+INLINE void add_lifts(const int32_t *cls, const double *const *lift, const double *by, int lanes_used, int64_t n,
+                      double *restrict out) {
+    double each[CHUNK];
+    for (int64_t begin = 0; begin < n; begin += CHUNK) {
+        const int64_t some = n - begin < CHUNK ? n - begin : CHUNK;
+        double *const restrict to = cls ? each : out + begin;
+        for (int64_t f = 0; f < some; f++) {
+            double sum = by[0] * lift[0][begin + f];
+            for (int s = 1; s < lanes_used; s++) sum += by[s] * lift[s][begin + f];
+            to[f] = cls ? sum : to[f] + sum;
+        }
+        for (int64_t f = 0; f < some && cls; f++) out[cls[begin + f]] += each[f];
+    }
+}
+
+/* With many classes the lifts of an item are added to the scores at once, in a second pass over items: sums for each
+ * class and lane would not fit into the first-level cache. Many an item has no weight: its lifts are not even read. */
+INLINE void add_to_many(const Scale *t, Ending how, const double *record, double *out, double *absent) {
+    const lanes multiply = multiplier(t, record, how);
+    const int64_t n = (int64_t)record[0], k = t->classes;
+    const int dense = in_most_classes(t, n);
+    const double *const cells = record + fixed_size(t), *const lifts = dense ? cells : cells + (n + 1) / 2;
+    const double *lift[LANES];
+    double by[LANES];
+    int used = 0;
+    for (int s = 0; s < t->stride; s++)
+        if (multiply[s] != 0.0) {
+            by[used] = multiply[s];
+            lift[used++] = lifts + (dense ? k : n) * s;
+        }
+    if (!used) return;
+    for (int64_t j = 0; j < t->groups && t->groups > 1; j++)
+        absent[j] += total_of(multiply * masked(record + 1 + head_size(t) + t->stride * j, mask_of(t)));
+    const int32_t *const cls = dense ? NULL : (const int32_t *)cells;
+    const int64_t count = dense ? k : n;
+    if (used == 1) add_lifts(cls, lift, by, 1, count, out);
+    else if (used == 2) add_lifts(cls, lift, by, 2, count, out);
+    else if (used == 3) add_lifts(cls, lift, by, 3, count, out);
+    else add_lifts(cls, lift, by, 4, count, out);
+}
+
+INLINE void end_many(const Scale *t, const double *absent, double *out) {
+    for (int64_t c = 0; c < t->classes && t->groups > 1; c++) out[c] += absent[t->group[c]];
 }
 
 /* What rows are made of, and where their scores go. `column` has the column of x of each item, −1 for none. */
@@ -222,70 +291,88 @@ typedef struct {
     uint8_t *there;       /* (n,) whether a row has any item of a column */
 } Asked;
 
-INLINE void add_column(const Asked *rows, int64_t k, int64_t w, Row *row, uint8_t *there) {
-    if (w >= rows->columns || rows->column[w] < 0) return;
+/* Adds x times the slopes of an item, if it has a column. */
+INLINE void add_slopes(const Asked *rows, int64_t k, int64_t i, int64_t w, double x, double *restrict out) {
+    if (w < 0 || w >= rows->columns || rows->column[w] < 0) return;
     const double *restrict slope = rows->slopes + k * rows->column[w];
-    double *restrict sums = row->common;
-    for (int64_t c = 0; c < k; c++) sums[c] += slope[c];
-    *there = 1;
+    for (int64_t c = 0; c < k; c++) out[c] += x * slope[c];
+    rows->there[i] = 1;
 }
 
-/* The scores of rows whose entries have their own sums: those of entry e are at ptr[e]..ptr[e + 1]. */
+/* The scores of rows whose entries have their own sums: those of entry e are at ptr[e]..ptr[e + 1]. There is room for
+ * the records of the longest row, or of one item unless classes are many. */
 CLONES void answer_directly(const Scale *t, const Asked *rows, const int64_t *ptr, const int32_t *cls, const double *val,
-                            double *scratch, int64_t first, int64_t last) {
-    Row row = {.sums = scratch};
-    double *const record = scratch + SUMS * (t->classes + t->groups) + t->classes;
+                            double *room, int64_t first, int64_t last) {
+    Sums sums;
     for (int64_t i = first; i < last; i++) {
-        row_begin(t, &row);
-        for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
-            const int64_t begin = ptr[e], n = ptr[e + 1] - begin;
-            if (rows->slopes && rows->indices[e] >= 0)
-                add_column(rows, t->classes, rows->indices[e], &row, rows->there + i);
+        const int64_t begin = rows->indptr[i], end = rows->indptr[i + 1];
+        double *const out = rows->out + i * t->classes;
+        Knowledge known = {0};
+        if (!has_many_classes(t)) begin_sums(t, &sums);
+        const double *at = room;
+        for (int64_t e = begin; e < end; e++) {
+            const int64_t n = ptr[e + 1] - ptr[e];
+            if (rows->slopes) add_slopes(rows, t->classes, i, rows->indices[e], rows->x[i], out);
             if (!n) continue;
-            fill_record(t, cls + begin, val + begin, n, record);
-            add_record(t, &row, record);
+            fill_record(t, cls + ptr[e], val + ptr[e], n, (double *)at);
+            if (has_many_classes(t)) {
+                add_knowledge(t, at, &known);
+                at += record_size(t, n);
+            } else {
+                add_to_sums(t, at, &sums);
+            }
         }
-        row_end(t, &row, rows->damp[i], rows->slopes ? rows->x[i] : 0.0, rows->out + i * t->classes);
+        if (!has_many_classes(t)) {
+            end_sums(t, &sums, rows->damp[i], out);
+            continue;
+        }
+        const Ending how = ending(t, known, rows->damp[i]);
+        double absent[GROUPS] = {0.0};
+        at = room;
+        for (int64_t e = begin; e < end; e++) {
+            const int64_t n = ptr[e + 1] - ptr[e];
+            if (!n) continue;
+            add_to_many(t, how, at, out, absent);
+            at += record_size(t, n);
+        }
+        end_many(t, absent, out);
     }
 }
 
 /* λ of a class, by an item's record. */
-INLINE lanes said_of(const Scale *t, const double *record, int64_t c) {
-    const int few = t->classes <= FEW_CLASSES;
-    const places mask = mask_of(t);
-    const double *const said = record + !few + head_size(t);
-    if (few) return masked(said + t->stride * c, mask);
+INLINE lanes log_odds_of(const Scale *t, const double *record, int64_t c) {
+    const double *const after_head = record + 1 + head_size(t);
     const int64_t n = (int64_t)record[0];
-    const double *const classes = record + fixed_size(t);
-    const int32_t *const cls = (const int32_t *)classes;
-    lanes out = t->groups > 1 ? masked(said + t->stride * t->group[c], mask) : all(0.0);
+    const double *const cells = record + fixed_size(t);
+    lanes out = t->groups > 1 ? masked(after_head + t->stride * t->group[c], mask_of(t)) : all(0.0);
+    if (in_most_classes(t, n)) {
+        for (int s = 0; s < t->stride; s++) out[s] += cells[t->classes * s + c];
+        return out;
+    }
+    const int32_t *const cls = (const int32_t *)cells;
     for (int64_t f = 0; f < n; f++)
-        if (cls[f] == c) out += masked(classes + (n + 1) / 2 + t->stride * f, mask);
+        if (cls[f] == c)
+            for (int s = 0; s < t->stride; s++)
+                out[s] += cells[(n + 1) / 2 + (has_many_classes(t) ? n * s + f : t->stride * f + s)];
     return out;
 }
 
 /* What each entry of one row adds to the score of `target` over that of `against`. */
 CLONES void answer_terms(const Scale *t, const int64_t *ptr, const int32_t *cls, const double *val, int64_t entries,
                          double damp, int64_t target, int64_t against, double *record, double *out) {
-    const int few = t->classes <= FEW_CLASSES;
-    const places mask = mask_of(t);
-    lanes n1 = all(0.0), n2 = all(0.0);
+    Knowledge known = {0};
     for (int pass = 0; pass < 2; pass++) {
-        const Ending how = ending(t, n1, n2, damp);
+        const Ending how = ending(t, known, damp);
         for (int64_t e = 0; e < entries; e++) {
             const int64_t n = ptr[e + 1] - ptr[e];
             if (pass) out[e] = 0.0;
             if (!n) continue;
             fill_record(t, cls + ptr[e], val + ptr[e], n, record);
-            const lanes know = masked(record + !few, mask), belief = masked(record + !few + t->lanes, mask);
-            if (pass) {
-                double sums[SUMS] = {0.0};
-                add_said(sums, belief, know, said_of(t, record, target) - said_of(t, record, against));
-                out[e] = dot(how.first, how.second, sums);
-            } else {
-                n1 += know;
-                n2 += know * know;
-            }
+            if (pass)
+                out[e] = total_of(multiplier(t, record, how) *
+                                  (log_odds_of(t, record, target) - log_odds_of(t, record, against)));
+            else
+                add_knowledge(t, record, &known);
         }
     }
 }
@@ -305,28 +392,43 @@ enum { SOON = 8, LATER = 16 }; /* entries ahead */
 
 /* The scores of rows by records; items from `items` on, and below 0, have no evidence. */
 CLONES void answer_by_records(const Scale *t, const Asked *rows, int64_t items, const int64_t *start,
-                              const double *records, double *scratch, int64_t first, int64_t last) {
-    const int64_t end = rows->indptr[last];
-    const int64_t ahead = 8 * (t->classes <= FEW_CLASSES ? record_size(t, 0) : fixed_size(t) + 16);
-    Row row = {.sums = scratch};
+                              const double *records, int64_t first, int64_t last) {
+    const int64_t after = rows->indptr[last];
+    const int64_t ahead = 8 * (fixed_size(t) + 16);
+    Sums sums;
     for (int64_t i = first; i < last; i++) {
-        row_begin(t, &row);
-        for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
-            if (e + LATER < end) {
+        const int64_t begin = rows->indptr[i], end = rows->indptr[i + 1];
+        double *const out = rows->out + i * t->classes;
+        Knowledge known = {0};
+        if (!has_many_classes(t)) begin_sums(t, &sums);
+        for (int64_t e = begin; e < end; e++) {
+            if (e + LATER < after) {
                 const int64_t w = rows->indices[e + LATER];
                 if (w >= 0 && w < items) __builtin_prefetch(start + w);
                 if (w >= 0 && w < rows->columns) __builtin_prefetch(rows->column + w);
             }
-            if (e + SOON < end) {
+            if (e + SOON < after) {
                 const int64_t w = rows->indices[e + SOON];
                 if (w >= 0 && w < items && start[w] >= 0) fetch(records + start[w], ahead);
             }
             const int64_t w = rows->indices[e];
             if (w < 0 || w >= items) continue;
-            if (rows->slopes) add_column(rows, t->classes, w, &row, rows->there + i);
-            if (start[w] >= 0) add_record(t, &row, records + start[w]);
+            if (rows->slopes) add_slopes(rows, t->classes, i, w, rows->x[i], out);
+            if (start[w] < 0) continue;
+            if (has_many_classes(t)) add_knowledge(t, records + start[w], &known);
+            else add_to_sums(t, records + start[w], &sums);
         }
-        row_end(t, &row, rows->damp[i], rows->slopes ? rows->x[i] : 0.0, rows->out + i * t->classes);
+        if (!has_many_classes(t)) {
+            end_sums(t, &sums, rows->damp[i], out);
+            continue;
+        }
+        const Ending how = ending(t, known, rows->damp[i]);
+        double absent[GROUPS] = {0.0};
+        for (int64_t e = begin; e < end; e++) {
+            const int64_t w = rows->indices[e];
+            if (w >= 0 && w < items && start[w] >= 0) add_to_many(t, how, records + start[w], out, absent);
+        }
+        end_many(t, absent, out);
     }
 }
 

@@ -116,4 +116,6 @@ class ItemScale:
         there: Array,
         start: Array,
         room: Floats,
+        first: int,
+        last: int,
     ) -> None: ...

@@ -45,8 +45,7 @@ cdef extern from "answer_loops.h":
     enum:
         LANES
         STRENGTHS
-        SUMS
-        FEW_CLASSES
+        MANY_CLASSES
     ctypedef struct Scale:
         int64_t classes, hats, groups
         const double *pseudo
@@ -73,17 +72,19 @@ cdef extern from "answer_loops.h":
                       double*, double*) noexcept nogil
     void fill_records(const Scale*, const int64_t*, const int32_t*, const double*, const int64_t*, double*, int64_t,
                       int64_t) noexcept nogil
-    void answer_by_records(const Scale*, const Asked*, int64_t, const int64_t*, const double*, double*, int64_t,
+    void answer_by_records(const Scale*, const Asked*, int64_t, const int64_t*, const double*, int64_t,
                            int64_t) noexcept nogil
 
 cdef extern from "few_classes_loops.h":
     enum:
         CACHE_LINE
+        FEW_CLASSES
     int64_t few_size(int64_t) noexcept nogil
     void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t, double*,
                      int64_t, int64_t) noexcept nogil
-    void few_by_records(const Scale*, const Asked*, int64_t, const double*, int64_t) noexcept nogil
-    void few_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t) noexcept nogil
+    void few_by_records(const Scale*, const Asked*, int64_t, const double*, int64_t, int64_t) noexcept nogil
+    void few_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t,
+                      int64_t) noexcept nogil
 
 
 def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
@@ -344,16 +345,16 @@ cdef class ItemScale:
             with nogil:
                 fill_records(&self.scale, &ptr[0], &cls[0], &val[0], &start[0], &room[0], first, last)
 
-    cdef double* begin(self, Asked* rows, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
-                       const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes, double[:, ::1] out,
-                       uint8_t[::1] there) except NULL:
-        """Fills in what is asked; memory for the sums of one row, and the lifts of an item."""
+    cdef int ask(self, Asked* rows, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
+                 const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes, double[:, ::1] out,
+                 uint8_t[::1] there, Py_ssize_t first, Py_ssize_t last) except -1:
+        """Fills in what is asked."""
         cdef Py_ssize_t n = indptr.shape[0] - 1, k = self.scale.classes, i
-        cdef bint wrong
-        cdef double* scratch
-        wrong = damp.shape[0] != n or out.shape[0] != n or out.shape[1] != k or indptr[0] < 0 or indptr[n] > indices.shape[0]
-        for i in range(n):
-            wrong |= indptr[i] > indptr[i + 1]
+        cdef bint wrong = damp.shape[0] != n or out.shape[0] != n or out.shape[1] != k or not 0 <= first < last <= n
+        if not wrong:
+            wrong = indptr[first] < 0 or indptr[last] > indices.shape[0]
+            for i in range(first, last):
+                wrong |= indptr[i] > indptr[i + 1]
         if slopes is not None:
             wrong |= slopes.shape[1] != k or x.shape[0] != n or there.shape[0] != n
         if wrong:
@@ -363,10 +364,19 @@ cdef class ItemScale:
         set_columns(rows, k, column, slopes)
         if rows.slopes != NULL:
             rows.x, rows.there = &x[0], &there[0]
-        scratch = <double*> malloc((SUMS * (k + GROUPS) + k + record_size(&self.scale, k) + LANES) * sizeof(double))
-        if scratch == NULL:
-            raise MemoryError()
-        return scratch
+        return 0
+
+    cdef int64_t room(self, const int64_t[::1] indptr, const int64_t[::1] ptr) noexcept nogil:
+        """The numbers in the records of the row that has most; in the largest record, unless classes are many."""
+        cdef int64_t k = self.scale.classes, most = record_size(&self.scale, k), own
+        cdef Py_ssize_t i, e
+        for i in range(indptr.shape[0] - 1 if k > MANY_CLASSES else 0):
+            own = 0
+            for e in range(indptr[i], indptr[i + 1]):
+                if ptr[e + 1] > ptr[e]:
+                    own += record_size(&self.scale, ptr[e + 1] - ptr[e])
+            most = max(most, own)
+        return most + LANES  # lanes that are not in use are read too
 
     cdef int check_sums(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,
                         Py_ssize_t entries) except -1:
@@ -404,42 +414,40 @@ cdef class ItemScale:
         there[i] = 1 if row i has any. Numbers below 0, and those that `column` does not reach, have none.
         """
         cdef Asked rows
-        cdef double* scratch
+        cdef double* room
         cdef Py_ssize_t n = indptr.shape[0] - 1
         self.check_sums(ptr, cls, val, indices.shape[0])
         if n < 1:
             return
-        scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        self.ask(&rows, indptr, indices, damp, x, column, slopes, out, there, 0, n)
         if self.has_few_classes():
             with nogil:
                 few_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
-                             &val[0] if val.shape[0] else NULL, n)
-            free(scratch)
+                             &val[0] if val.shape[0] else NULL, 0, n)
             return
+        room = <double*> malloc(self.room(indptr, ptr) * sizeof(double))
+        if room == NULL:
+            raise MemoryError()
         with nogil:
             answer_directly(&self.scale, &rows, &ptr[0], &cls[0] if cls.shape[0] else NULL,
-                            &val[0] if val.shape[0] else NULL, scratch, 0, n)
-        free(scratch)
+                            &val[0] if val.shape[0] else NULL, room, 0, n)
+        free(room)
 
     def answer_by_records(self, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
                           const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes,
-                          double[:, ::1] out, uint8_t[::1] there, const int64_t[::1] start, const double[::1] room):
-        """The same by the records of items; those that have none add nothing."""
+                          double[:, ::1] out, uint8_t[::1] there, const int64_t[::1] start, const double[::1] room,
+                          Py_ssize_t first, Py_ssize_t last):
+        """The same for rows first..last by the records of items; those that have none add nothing."""
         cdef Asked rows
-        cdef double* scratch
-        cdef Py_ssize_t n = indptr.shape[0] - 1, items
-        if n < 1:
+        if first >= last:
             return
         if self.has_few_classes() and not room.shape[0]:
             raise ValueError("there are no records")
-        scratch = self.begin(&rows, indptr, indices, damp, x, column, slopes, out, there)
+        self.ask(&rows, indptr, indices, damp, x, column, slopes, out, there, first, last)
         if self.has_few_classes():
-            items = room.shape[0] // few_size(self.scale.classes) - 1
             with nogil:
-                few_by_records(&self.scale, &rows, items, &room[0], n)
-            free(scratch)
+                few_by_records(&self.scale, &rows, room.shape[0] // few_size(self.scale.classes) - 1, &room[0], first, last)
             return
         with nogil:
             answer_by_records(&self.scale, &rows, start.shape[0], &start[0] if start.shape[0] else NULL,
-                              &room[0] if room.shape[0] else NULL, scratch, 0, n)
-        free(scratch)
+                              &room[0] if room.shape[0] else NULL, first, last)

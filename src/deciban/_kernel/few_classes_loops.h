@@ -11,7 +11,7 @@
 
 #include "answer_loops.h"
 
-enum { ENTRIES_AHEAD = 12, CACHE_LINE = 64 };
+enum { FEW_CLASSES = 4, ENTRIES_AHEAD = 12, CACHE_LINE = 64 };
 
 INLINE int64_t few_size(int64_t classes) { return LANES * (2 * classes - 1); }
 
@@ -19,20 +19,17 @@ INLINE int64_t few_size(int64_t classes) { return LANES * (2 * classes - 1); }
 INLINE void few_fill(const Scale *t, const Asked *columns, int64_t item, const int32_t *cls, const double *val, int64_t n,
                      double *record) {
     const int64_t k = t->classes, stride = t->stride;
-    double head[2 * LANES], none[GROUPS * LANES], lift[FEW_CLASSES * LANES];
+    double head[2 * LANES], none[GROUPS * LANES], log_odds[FEW_CLASSES * LANES] = {0.0};
     memset(record, 0, (size_t)few_size(k) * sizeof *record);
     if (n) {
-        double said[FEW_CLASSES * LANES] = {0.0};
-        weigh(t, cls, val, n, head, lift, none);
+        weigh(t, cls, val, n, head, (Lifts){log_odds, 1, LANES, 1}, none);
         for (int64_t c = 0; c < k && t->groups > 1; c++)
-            memcpy(said + LANES * c, none + stride * t->group[c], (size_t)stride * sizeof *said);
-        for (int64_t f = 0; f < n; f++)
-            for (int64_t s = 0; s < stride; s++) said[LANES * cls[f] + s] += lift[stride * f + s];
+            for (int64_t s = 0; s < stride; s++) log_odds[LANES * c + s] += none[stride * t->group[c] + s];
         memcpy(record, head, (size_t)t->lanes * sizeof *record);
         for (int64_t c = 1; c < k; c++) {
             double *const more = record + LANES * (2 * c - 1);
             for (int64_t s = 0; s < stride; s++) {
-                const double over = said[LANES * c + s] - said[s];
+                const double over = log_odds[LANES * c + s] - log_odds[s];
                 more[s < t->lanes ? s : STRENGTHS] = head[t->lanes + s] * over;
                 if (s < t->lanes) more[LANES + s] = head[s] * over;
             }
@@ -60,10 +57,11 @@ INLINE const double *few_record(const double *records, int64_t size, int64_t ite
 /* The scores of rows by records, or by the sums of their entries, as in answer_directly; ptr is NULL or records are.
  * k is known to the compiler, so that the sums of a row stay in registers. */
 INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, const double *records, const int64_t *ptr,
-                          const int32_t *cls, const double *val, int64_t n, const int64_t k) {
-    const int64_t size = few_size(k), end = rows->indptr[n];
+                          const int32_t *cls, const double *val, int64_t first, int64_t last,
+                          const int64_t k) {
+    const int64_t size = few_size(k), end = rows->indptr[last];
     double own[LANES * (2 * FEW_CLASSES - 1)];
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = first; i < last; i++) {
         lanes know = all(0.0), squared = all(0.0), sums[2 * FEW_CLASSES];
         for (int64_t c = 2; c < 2 * k; c++) sums[c] = all(0.0);
         for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
@@ -80,12 +78,12 @@ INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, cons
             squared += mine * mine;
             for (int64_t c = 2; c < 2 * k; c++) sums[c] += from(record + LANES * (c - 1));
         }
-        Ending how = ending(t, know, squared, rows->damp[i]);
+        Ending how = ending(t, (Knowledge){know, squared}, rows->damp[i]);
         how.first[STRENGTHS] = rows->damp[i];
         how.second[STRENGTHS] = rows->slopes ? rows->x[i] : 0.0;
         for (int64_t c = 1; c < k; c++) {
             const lanes x = how.first * sums[2 * c] + how.second * sums[2 * c + 1];
-            rows->out[i * k + c] += (x[0] + x[1]) + (x[2] + x[3]);
+            rows->out[i * k + c] += total_of(x);
         }
         if (rows->slopes && know[STRENGTHS] > 0.0) rows->there[i] = 1;
     }
@@ -97,13 +95,14 @@ INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, cons
     else if (t->classes == 3) few_answer_of(__VA_ARGS__, 3);                                                           \
     else few_answer_of(__VA_ARGS__, 4)
 
-CLONES void few_by_records(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t n) {
-    FOR_FEW_CLASSES(t, rows, items, records, NULL, NULL, NULL, n);
+CLONES void few_by_records(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t first,
+                           int64_t last) {
+    FOR_FEW_CLASSES(t, rows, items, records, NULL, NULL, NULL, first, last);
 }
 
 CLONES void few_directly(const Scale *t, const Asked *rows, const int64_t *ptr, const int32_t *cls, const double *val,
-                         int64_t n) {
-    few_answer_of(t, rows, 0, NULL, ptr, cls, val, n, t->classes);
+                         int64_t first, int64_t last) {
+    few_answer_of(t, rows, 0, NULL, ptr, cls, val, first, last, t->classes);
 }
 
 #endif

@@ -1,4 +1,4 @@
-from deciban._typing import Array, Floats
+from deciban._typing import Array, Codes, Floats
 
 WIDTH: int
 
@@ -13,4 +13,19 @@ def forms(
     whole: Floats,
     q: Floats,
     log_det: Floats,
+) -> None: ...
+def forms_without(
+    X: Floats,
+    means: Floats,
+    own: Codes,
+    mean: Floats,
+    axes: Floats | None,
+    by: Floats,
+    shared: Floats,
+    own_share: float,
+    residue: float,
+    taken: Floats,
+    grown: Floats,
+    q: Floats,
+    remaining: Floats,
 ) -> None: ...

@@ -21,6 +21,19 @@ cdef extern from "marginals_loops.h":
         double* y
     int find_root(const double*, Py_ssize_t, const Py_ssize_t*, Py_ssize_t, double*, double*) noexcept nogil
     void form(const Parts*, const double*, int, double*) noexcept nogil
+    ctypedef struct LeftOut:
+        Py_ssize_t d, leans
+        const double* mean
+        const double* axes
+        const double* by
+        const double* shared
+        double own_share, residue
+        double* from_mean
+        double* z
+        double* between
+    void differences(const LeftOut*, const double*, Py_ssize_t) noexcept nogil
+    void left_out(const LeftOut*, const double*, const int*, Py_ssize_t, int, Py_ssize_t, const double*, const double*,
+                  Py_ssize_t, Py_ssize_t, double*, double*) noexcept nogil
 
 WIDTH = LANES  # parts computed side by side
 
@@ -101,3 +114,47 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
     free(at)
     if bad >= 0:
         raise ValueError(f"pattern {bad}: a covariance of the coordinates that are present has no root")
+
+
+def forms_without(const double[:, ::1] X, const double[:, ::1] means, const int[::1] own, const double[:, :, ::1] mean,
+                  const double[:, :, :, ::1] axes, const double[:, :, :, ::1] by, const double[::1] shared,
+                  double own_share, double residue, const double[::1] taken, const double[::1] grown,
+                  double[:, :, ::1] q, double[:, :, ::1] remaining):
+    """Without the row, for each lean: q[l, i, p] = zᵀA⁻¹z, and remaining[l, i, p], by which |A| is multiplied.
+
+    Along the columns of axes[p] (None: the axes of X) A_p⁻¹ is diagonal, by[l, p]. Leaving row i out takes taken[i]·
+    shared[l] of wwᵀ from every A, and taken[i]·own_share more from that of its own part; w = x − the mean of that part,
+    which moves so that x is grown[i] times as far from it. Parts come in groups of WIDTH, as in `forms`: mean is
+    (groups, D, WIDTH), axes (groups, D, D, WIDTH), by (groups, leans, D, WIDTH); means is (P, D).
+    """
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], P = means.shape[0], leans = shared.shape[0], groups = mean.shape[0]
+    cdef Py_ssize_t g, i
+    cdef LeftOut part
+    cdef double* room
+    cdef bint wrong = groups != (P + LANES - 1) // LANES or mean.shape[1] != d or mean.shape[2] != LANES
+    wrong |= means.shape[1] != d or own.shape[0] != n or taken.shape[0] != n or grown.shape[0] != n
+    wrong |= by.shape[0] != groups or by.shape[1] != leans or by.shape[2] != d or by.shape[3] != LANES
+    wrong |= q.shape[0] != leans or q.shape[1] != n or q.shape[2] != P
+    wrong |= remaining.shape[0] != leans or remaining.shape[1] != n or remaining.shape[2] != P
+    if axes is not None:
+        wrong |= axes.shape[0] != groups or axes.shape[1] != d or axes.shape[2] != d or axes.shape[3] != LANES
+    for i in range(0 if wrong else n):
+        wrong |= own[i] < 0 or own[i] >= P
+    if wrong:
+        raise ValueError("rows, parts and forms do not fit")
+    if n == 0 or d == 0 or P == 0 or leans == 0:
+        return
+    room = <double*> malloc((P + 2) * d * LANES * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    with nogil:
+        part.d, part.leans, part.own_share, part.residue, part.shared = d, leans, own_share, residue, &shared[0]
+        part.from_mean, part.z, part.between, part.axes = room, room + d * LANES, room + 2 * d * LANES, NULL
+        for g in range(groups):
+            part.mean, part.by = &mean[g, 0, 0], &by[g, 0, 0, 0]
+            if axes is not None:
+                part.axes = &axes[g, 0, 0, 0]
+            differences(&part, &means[0, 0], P)
+            left_out(&part, &X[0, 0], &own[0], g * LANES, <int> min(LANES, P - g * LANES), n, &taken[0], &grown[0], P,
+                     n * P, &q[0, 0, g * LANES], &remaining[0, 0, g * LANES])
+    free(room)

@@ -135,4 +135,71 @@ FUSED static void form(const Parts *p, const double *x, int inside, double *q) {
     for (int l = 0; l < LANES; l++) q[l] = LANE(whole, l) > 0.0 ? LANE(whole, l) : 0.0;
 }
 
+/* ---- rows left out ---- */
+
+typedef struct { /* LANES parts, in axes in which A is diagonal for every lean */
+    ptrdiff_t d, leans;
+    const double *mean, *axes;  /* (d, LANES); (d, d, LANES), NULL: the axes are those of rows */
+    const double *by;           /* (leans, d, LANES): the diagonals of A⁻¹ */
+    const double *shared;       /* (leans,): by how much a row's own outer product is in every A, */
+    double own_share, residue;  /* and by how much more in that of its own part */
+    double *from_mean, *z, *between; /* buffers: (d, LANES), (d, LANES), (parts of rows, d, LANES) */
+} LeftOut;
+
+INLINE void turned(const LeftOut *g, const double *from, double *to) {
+    for (ptrdiff_t j = 0; j < g->d; j += TOGETHER) {
+        const ptrdiff_t some = g->d - j < TOGETHER ? g->d - j : TOGETHER;
+        lanes sum[TOGETHER] = {ZERO, ZERO, ZERO, ZERO};
+        if (some == TOGETHER)
+            for (ptrdiff_t c = 0; c < g->d; c++)
+                for (int s = 0; s < TOGETHER; s++) sum[s] += FROM(g->axes + (c * g->d + j + s) * LANES) * FROM(from + c * LANES);
+        else
+            for (ptrdiff_t c = 0; c < g->d; c++)
+                for (int s = 0; s < some; s++) sum[s] += FROM(g->axes + (c * g->d + j + s) * LANES) * FROM(from + c * LANES);
+        for (int s = 0; s < some; s++) AT(to + (j + s) * LANES) = sum[s];
+    }
+}
+
+/* How far the means of these parts are from that of each part that rows have, along the axes. */
+FUSED void differences(const LeftOut *g, const double *means, ptrdiff_t parts) {
+    for (ptrdiff_t o = 0; o < parts; o++) {
+        double *const to = g->between + o * g->d * LANES, *const away = g->axes ? g->from_mean : to;
+        for (ptrdiff_t c = 0; c < g->d; c++) AT(away + c * LANES) = FROM(g->mean + c * LANES) - means[o * g->d + c];
+        if (g->axes) turned(g, away, to);
+    }
+}
+
+/* Of rows 0..n, whose own parts are `own`: forms without the row, and what
+ * remains of |A|, for `wide` parts: at [lean * step + row * parts]. */
+FUSED void left_out(const LeftOut *g, const double *X, const int *own, ptrdiff_t first_part, int wide, ptrdiff_t n,
+                    const double *taken, const double *grown, ptrdiff_t parts, ptrdiff_t step, double *q,
+                    double *remaining) {
+    for (ptrdiff_t i = 0; i < n; i++) {
+        double *const z = g->axes ? g->z : g->from_mean;
+        const double *const between = g->between + own[i] * g->d * LANES;
+        for (ptrdiff_t c = 0; c < g->d; c++) AT(g->from_mean + c * LANES) = X[i * g->d + c] - FROM(g->mean + c * LANES);
+        if (g->axes) turned(g, g->from_mean, z);
+        for (ptrdiff_t l = 0; l < g->leans; l++) {
+            const double *const by = g->by + l * g->d * LANES;
+            lanes zz = ZERO, zw = ZERO, ww = ZERO;
+            for (ptrdiff_t c = 0; c < g->d; c++) {
+                const lanes mine = FROM(z + c * LANES), theirs = mine + FROM(between + c * LANES);
+                const lanes scaled = mine * FROM(by + c * LANES);
+                zz += mine * scaled;
+                zw += theirs * scaled;
+                ww += theirs * theirs * FROM(by + c * LANES);
+            }
+            double *const to_q = q + l * step + i * parts, *const to_left = remaining + l * step + i * parts;
+            for (int s = 0; s < wide; s++) {
+                const int mine = own[i] == first_part + s;
+                const double rate = taken[i] * (g->shared[l] + (mine ? g->own_share : 0.0));
+                const double left = 1.0 - rate * LANE(ww, s), safe = left > g->residue ? left : g->residue;
+                to_left[s] = safe;
+                to_q[s] = mine ? grown[i] * grown[i] * LANE(ww, s) / safe
+                               : LANE(zz, s) + rate * LANE(zw, s) * LANE(zw, s) / safe;
+            }
+        }
+    }
+}
+
 #endif

@@ -213,6 +213,7 @@ class Candidates:
         moments = gaussians.Moments.of(X, cut.of(X, sample.y), sample.weight, parts)
         target = self._within_variances(moments)
         own = cut.of(X_some, y)
+        shares = gaussians.log_shares_without(moments.one, cut.owner, sample.k, own, row_weight)
         tried: Tried = []
         for diagonal in sorted(diagonals, key=lambda g: g != gaussians.DEFAULT_SHAPE.diagonal):
             if tried:  # one setting is varied at a time
@@ -220,9 +221,9 @@ class Candidates:
                 assert isinstance(best, gaussians.Gaussians)
                 leans, tails_tried = [best.shape.lean], [best.shape.tails]
             axes = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight)
-            for lean, (q, log_det, left) in zip(leans, axes.forms(leans), strict=True):
+            for lean, forms in zip(leans, axes.forms(leans), strict=True):
                 for tails in tails_tried:
-                    evidence = gaussians.by_class(gaussians.density(q, log_det, tails, D), left, cut.owner, sample.k)
+                    evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
                     shape = gaussians.Shape(lean, diagonal, tails)
                     expert = gaussians.Gaussians(view, shape, cut, target, moments, sample.encoding.owner)
                     tried.append((log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y, w), expert))
@@ -236,9 +237,10 @@ class Candidates:
         sample = self.sample
         maps, levels = coarse_codes(sample.encoding, bins)
         trees = contexts.ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
-        trees = trees.learned(sample.rows, sample.y, sample.weight)
         deepest = min(contexts.MAX_PARENTS if sample.k <= MAX_CLASSES_FOR_DEEP_CONTEXTS else 1, len(levels) - 1)
-        depths = np.arange(1, 2 if sample.too_few else deepest + 1, dtype=np.int32)
+        deepest = 1 if sample.too_few else deepest
+        trees = replace(trees, depth=deepest).trimmed().learned(sample.rows, sample.y, sample.weight)
+        depths = np.arange(1, deepest + 1, dtype=np.int32)
         strengths = np.array([contexts.DEFAULT_STRENGTH] if sample.too_few else contexts.STRENGTHS)
         some = GRID_ROWS[1]
         y, w = sample.eval_y[:some], self._eval_weights(some)
@@ -251,7 +253,8 @@ class Candidates:
         best = self._best(tried)
         loss, chosen = tried[best]
         assert isinstance(chosen, contexts.ContextTrees)
-        tried[best] = loss, chosen.trimmed().learned(sample.rows, sample.y, sample.weight)
+        if chosen.depth < deepest:
+            tried[best] = loss, chosen.trimmed().learned(sample.rows, sample.y, sample.weight)
         return [tried]
 
     def _forest(self, tries: int, trees: int, workers: int = 1, pilot: bool = False) -> list[Tried]:

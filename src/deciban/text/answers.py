@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from deciban._kernel import evidence as kernel
+from deciban._kernel import posterior
 from deciban._typing import Array, Codes, Floats
 from deciban.text.common import amounts
 from deciban.text.items import Rows
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 BUILDING = Lock()  # held while tables are made, so that threads do not make them twice
+CACHED_SCORES = 1 << 15  # scores of so many rows and classes are computed at a time: they stay in cache over all blocks
 NO_COLUMNS = np.zeros(0, dtype=np.int32)
 
 
@@ -64,11 +66,12 @@ class TextAnswers:
         factor, group = choice.groups
         pseudo, entropy = shares.share * shares.factor, float(shares.entropy[-1])
         columns, slopes = {}, None
-        self.constants: Floats | None = None
+        self.constants: Floats | None = None  # (2, k) of rows without and with an item of a column
         self.base = choice.pool.offsets + model.log_prior
         joint = model.joint_slopes()
         if joint is not None and model.sums.common is not None:
-            slopes, self.constants = joint
+            slopes, constants = joint
+            self.constants = np.stack([np.zeros_like(constants), constants])
             columns = model.sums.store.columns(model.sums.common)
         self.blocks = []
         for block in model.sums.blocks:
@@ -94,20 +97,24 @@ class TextAnswers:
 
     def scores(self, model: Graded, rows: dict[str, Rows], n_jobs: int | None = 1) -> Floats:
         """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to a constant per row, of rows numbered by the model's store."""
-        n = len(rows["words"][0]) - 1
-        out = np.empty((n, len(self.base)))
-        out[:] = self.base
-        there = np.zeros(n, dtype=np.uint8)
+        n, k = len(rows["words"][0]) - 1, len(self.base)
+        out, there = np.empty((n, k)), np.zeros(n, dtype=np.uint8)
         records = self.records_for(model, rows, n_jobs)
+        asked = []
         for block, scale, column, slopes in self.blocks:
             mine = rows[block]
             damp = damped(mine)
-            some = *mine, damp, damp if slopes is None else amounts(mine), column, slopes, out, there
-            if records is not None:
-                scale.answer_by_records(*some, *records[block])
-            else:
-                cells = model.cells_as_numbered(block, mine[1])
-                scale.answer(*some, cells.ptr, cells.cls, cells.val)
-        if self.constants is not None:
-            out += there[:, None] * self.constants
+            asked.append((scale, (*mine, damp, damp if slopes is None else amounts(mine), column, slopes, out, there)))
+        step = max(1, n if records is None else CACHED_SCORES // k)
+        for first in range(0, n, step):
+            last = min(first + step, n)
+            out[first:last] = self.base
+            for (scale, some), (block, *_) in zip(asked, self.blocks, strict=True):
+                if records is not None:
+                    scale.answer_by_records(*some, *records[block], first, last)
+                else:
+                    cells = model.cells_as_numbered(block, rows[block][1])
+                    scale.answer(*some, cells.ptr, cells.cls, cells.val)
+            if self.constants is not None:
+                posterior.add_table(out[first:last], self.constants, there[first:last].astype(np.int32))
         return out

@@ -178,7 +178,7 @@ class Forest(Expert):
 
     def counted(self, leaves: Codes, y: Codes, weight: Floats | None) -> Forest:
         """With rows in these leaves added."""
-        counts = self.counts.copy()
+        counts = self.counts.copy() if self.counts.any() else np.zeros(self.counts.shape)
         kernel.node_counts(leaves, y, weight, self.trees.parent, counts)
         return replace(self, counts=counts)
 

@@ -186,114 +186,86 @@ class Axes:
         self.X = X @ inverse_root.T
         self.means = self.mean @ inverse_root.T
         self.scatters = inverse_root @ scatters @ inverse_root.T
-        self.turns: list[tuple[Floats, Floats]] | None = None
+        self.rate = (1.0 - diagonal) / self.total
 
-    def turned(self) -> list[tuple[Floats, Floats]]:
-        """Each part's principal axes: scatter along them, and the axes."""
-        if self.turns is None:
-            values, axes = np.linalg.eigh(self.scatters)
-            self.turns = list(zip(np.maximum(values, 0.0), axes, strict=True))
-        return self.turns
+    def forms(self, leans: Sequence[float]) -> list[tuple[Floats, Floats]]:
+        """For each lean, without the row: quadratic forms, and log-determinants of Σ, (n, p) each."""
+        out: list[tuple[Floats, Floats]] = [(np.empty(0), np.empty(0))] * len(leans)
+        common = [i for i, lean in enumerate(leans) if np.isinf(lean)]
+        others = [i for i, lean in enumerate(leans) if not np.isinf(lean)]
+        how = self.moments.one, self.own, self.row_weight, self.rate
+        if common:
+            by = np.ones((len(self.means), 1, self.D))
+            (out[common[0]],) = rows_left_out(self.X, self.means, None, by, [np.inf], *how, self.base_det)
+        if others:
+            spread, axes = np.linalg.eigh(self.scatters)
+            kappas = [leans[i] * self.D for i in others]
+            by = 1.0 / (np.maximum(spread, 0.0)[:, None] + np.array(kappas)[:, None])
+            found = rows_left_out(self.X, self.means, axes, by, kappas, *how, self.base_det)
+            for i, one in zip(others, found, strict=True):
+                out[i] = one
+        return out
 
-    def forms(self, leans: Sequence[float]) -> list[tuple[Floats, Floats, Floats]]:
-        """For each lean, without the row: quadratic forms, log-determinants of Σ, and parts' weights, (n, p) each."""
-        n, P = len(self.X), len(self.mean)
-        out = [(np.empty((n, P)), np.empty((n, P))) for _ in leans]
-        spheres = [i for i, lean in enumerate(leans) if np.isinf(lean)]
-        tilted = [i for i, lean in enumerate(leans) if not np.isinf(lean)]
-        for p in range(P):
-            if spheres:
-                one = np.ones((self.D, 1))
-                self._fill(p, self.X - self.means[p], self.means[p] - self.means, one, [np.inf], [out[spheres[0]]])
-            if tilted:
-                spread, axes = self.turned()[p]
-                Z, M = (self.X - self.means[p]) @ axes, (self.means[p] - self.means) @ axes
-                kappas = [leans[i] * self.D for i in tilted]
-                self._fill(p, Z, M, 1.0 / (spread[:, None] + kappas), kappas, [out[i] for i in tilted])
-        count = np.repeat(self.moments.one[None], n, axis=0)
-        count[np.arange(n), self.own] -= self.row_weight
-        count[count <= RESIDUE * self.moments.one] = 0.0
-        forms = []
-        for lean, (q, dets) in zip(leans, out, strict=True):
-            scale = np.ones((1, 1)) if np.isinf(lean) else count + lean * self.D
-            forms.append((q * scale, dets - self.D * np.log(scale), count))
-        return forms
 
-    def _fill(
-        self, p: int, Z: Floats, M: Floats, by: Floats, kappas: list[float], out: list[tuple[Floats, Floats]]
-    ) -> None:
-        """Part p's forms and determinants of A_p = S_p + κΣ₀, whose inverse has `by` (D, leans) along these axes."""
-        v = (Z * Z) @ by  # (n, leans)
-        dets = self.base_det - np.log(by).sum(axis=0)
-        mine = self.own == p
-        before = self.moments.one[self.own]
-        after = before - self.row_weight
-        with np.errstate(divide="ignore", invalid="ignore"):
-            grown = np.where(
-                after > RESIDUE * before, before / after, 0.0
-            )  # a part of this row alone is empty without it
-        cross = (Z * M[self.own]) @ by
-        vu = v + cross
-        u = vu + cross + ((M * M) @ by)[self.own]
-        for i, ((q, det), kappa) in enumerate(zip(out, kappas, strict=True)):
-            shared = (1.0 - self.diagonal) / self.total * (1.0 if np.isinf(kappa) else kappa)
-            rate = self.row_weight * grown * (shared + (0.0 if np.isinf(kappa) else mine))
-            remaining = np.maximum(1.0 - rate * u[:, i], RESIDUE)
-            q[:, p] = np.where(mine, grown**2 * u[:, i] / remaining, v[:, i] + rate * vu[:, i] ** 2 / remaining)
-            det[:, p] = dets[i] + np.log(remaining)
+def side_by_side(arrays: Array, parts: int) -> Array:
+    """Arrays of parts as `marginals` reads them: groups of them, with their numbers side by side."""
+    wide = marginals.WIDTH
+    which = np.minimum(np.arange(-(-parts // wide) * wide), parts - 1)  # past the last part, that one again
+    some = arrays[which % len(arrays)].reshape(-1, wide, *arrays.shape[1:])
+    return np.ascontiguousarray(np.moveaxis(some, 1, -1))
+
+
+def rows_left_out(
+    X: Floats, means: Floats, axes: Floats | None, by: Floats, kappas: Sequence[float], one: Floats, own: Codes,
+    row_weight: float, rate: float, base_det: float,
+) -> list[tuple[Floats, Floats]]:  # fmt: skip
+    """What `Axes.forms` returns, given the axes (p, D, D) in which A_p = S_p + κΣ₀ is diagonal and what A_p⁻¹ is along
+    them, `by` (p, leans, D); `base_det` is log |A_p| less the logarithms of that.
+
+    With z = x − μ_own, leaving a row out takes a multiple of zzᵀ from A_p, and moves the mean of its own part. By the
+    Sherman–Morrison formula, three products under A_p⁻¹ are all that is needed of a row: x − μ_p with itself, with z,
+    and z with itself.
+    """
+    (P, D), n, common = means.shape, len(X), np.isinf(kappas[0])
+    before = one[own]
+    after = before - row_weight
+    after[after <= RESIDUE * before] = 0.0  # a part of this row alone is empty without it
+    grown = np.divide(before, after, out=np.zeros(n), where=after > 0)
+    shared = rate * np.where(np.isinf(kappas), 1.0, kappas)
+    q, left = np.empty((len(kappas), n, P)), np.empty((len(kappas), n, P))
+    how = (side_by_side(means, P), None if axes is None else side_by_side(axes, P), side_by_side(by, P), shared)
+    own_share = 0.0 if common else 1.0
+    marginals.forms_without(X, means, own, *how, own_share, RESIDUE, row_weight * grown, grown, q, left)
+    np.log(left, out=left)
+    left += (base_det - np.log(by).sum(axis=2)).T[:, None]
+    rows = np.arange(n)
+    for form, log_det, kappa in zip(q, left, () if common else kappas, strict=not common):
+        own_form, own_det = form[rows, own], log_det[rows, own]
+        form *= one + kappa
+        log_det -= D * np.log(one + kappa)
+        form[rows, own], log_det[rows, own] = own_form * (after + kappa), own_det - D * np.log(after + kappa)
+    return list(zip(q, left, strict=True))
 
 
 def forms_without(
     X: Floats, moments: Moments, shape: Shape, target: Floats, own: Codes, row_weight: float
-) -> tuple[Floats, Floats, Floats]:
-    """What `Axes.forms` returns for one shape, of rows of one weight and these parts.
-
-    With A_p = S_p + κΣ₀ and z = x − μ_own, leaving a row out takes rate·zzᵀ from A_p, and moves the mean of its own
-    part. By the Sherman–Morrison formula, three products under A_p⁻¹ are all that is needed of a row: x − μ_p with
-    itself, with z, and z with itself. The second differs from the first by a linear function of x, and the third from
-    the second by that and a function of the means.
-    """
+) -> tuple[Floats, Floats]:
+    """What `Axes.forms` returns for one shape, of rows of one weight and these parts."""
     mean, scatters = moments.centred()
-    (P, D), n = mean.shape, len(X)
+    P, D = mean.shape
     total = max(float(moments.one.sum()) - row_weight, 1.0)
-    base = scatters.sum(axis=0) * ((1.0 - shape.diagonal) / total)
+    rate = (1.0 - shape.diagonal) / total
+    base = scatters.sum(axis=0) * rate
     base[np.diag_indices(D)] += shape.diagonal * target
-    is_common = bool(np.isinf(shape.lean))
-    kappa = 1.0 if is_common else shape.lean * D
-    inverses = np.linalg.inv(base[None] if is_common else scatters + kappa * base)
-    roots = np.ascontiguousarray(np.linalg.cholesky(inverses).transpose(0, 2, 1))
-    dets = -2.0 * np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
-    own_form, cross = np.empty((n, P)), np.empty((n, P))
-    kernel.log_density(X, mean, roots, np.zeros(P), None, None, own_form)
-    own_form *= -2.0
-    between = np.empty((P, P))  # between[o, p] = (μ_p − μ_o)ᵀ A_p⁻¹ (μ_p − μ_o)
-    order = np.argsort(own, kind="stable")
-    ends = np.searchsorted(own[order], np.arange(P + 1))
-    for o in np.flatnonzero(np.diff(ends)):
-        at, away = order[ends[o] : ends[o + 1]], mean - mean[o]
-        slopes = away @ inverses[0] if is_common else np.einsum("pd,pde->pe", away, inverses)
-        cross[at] = X[at] @ slopes.T - np.einsum("pd,pd->p", mean, slopes)
-        between[o] = np.einsum("pd,pd->p", away, slopes)
-    before = moments.one[own]
-    after = before - row_weight
-    with np.errstate(divide="ignore", invalid="ignore"):
-        grown = np.where(after > RESIDUE * before, before / after, 0.0)  # a part of this row alone is empty without it
-    rate = np.repeat((row_weight * grown * kappa * (1.0 - shape.diagonal) / total)[:, None], P, axis=1)
-    rows = np.arange(n)
-    if not is_common:
-        rate[rows, own] += row_weight * grown
-    both = own_form + cross
-    remaining = np.maximum(1.0 - rate * (both + cross + between[own]), RESIDUE)
-    forms = own_form + rate * both**2 / remaining
-    forms[rows, own] = grown**2 * own_form[rows, own] / remaining[rows, own]
-    count = np.repeat(moments.one[None], n, axis=0)
-    count[rows, own] -= row_weight
-    count[count <= RESIDUE * moments.one] = 0.0
-    log_det = dets + np.log(remaining)
-    if is_common:
-        return forms, log_det, count
-    scale = count + kappa
-    return forms * scale, log_det - D * np.log(scale), count
+    how = moments.one, own, row_weight, rate
+    if np.isinf(shape.lean):
+        root = np.linalg.cholesky(np.linalg.inv(base))
+        log_det = -2.0 * float(np.log(np.diagonal(root)).sum())
+        return rows_left_out(X @ root, mean @ root, None, np.ones((P, 1, D)), [np.inf], *how, log_det)[0]
+    kappa = shape.lean * D
+    roots = np.linalg.cholesky(np.linalg.inv(scatters + kappa * base))
+    by = np.diagonal(roots, axis1=1, axis2=2)[:, None] ** 2
+    return rows_left_out(X, mean, roots / np.sqrt(by), by, [kappa], *how, 0.0)[0]
 
 
 def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
@@ -304,21 +276,52 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
     return np.asarray(constant - 0.5 * log_det - 0.5 * (tails + D) * np.log1p(q / tails))
 
 
-def by_class(log_density: Floats, count: Floats, owner: Codes, k: int) -> Floats:
-    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
-    if len(owner) == k:
-        out = np.empty((len(log_density), k))
-        out[:, owner] = np.where(count > 0, log_density, -np.inf)
-        return out
+def parts_of_classes(owner: Codes, k: int) -> Codes:
+    """The first part of each class, the second and so on, (most, k); −1 if there is none."""
+    order = np.argsort(owner, kind="stable")
+    sizes = np.bincount(owner, minlength=k)
+    place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    out = np.full((int(sizes.max(initial=1)), k), -1, dtype=np.int32)
+    out[place, owner[order]] = order
+    return out
+
+
+def log_shares(one: Floats, owner: Codes, k: int) -> Floats:
+    """log n_p/n_y of every part, (p,); −∞ if it has no rows."""
+    total = np.bincount(owner, one, minlength=k)[owner]
+    return np.log(
+        np.divide(one, total, out=np.zeros(len(one)), where=one > 0), out=np.full(len(one), -np.inf), where=one > 0
+    )
+
+
+def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight: float) -> Floats:
+    """The same without each row, (n, p)."""
+    out = np.repeat(log_shares(one, owner, k)[None], len(own), axis=0)
+    rows, count = np.arange(len(own)), one[own] - row_weight
+    count[count <= RESIDUE * one[own]] = 0.0
+    total = np.bincount(owner, one, minlength=k)[owner[own]] - one[own] + count
     with np.errstate(divide="ignore", invalid="ignore"):
-        order = np.argsort(owner, kind="stable")
-        starts = np.searchsorted(owner[order], np.arange(k))
-        weighed = (log_density + np.log(count))[:, order]
-        most = np.maximum.reduceat(weighed, starts, axis=1)
-        safe = np.where(np.isfinite(most), most, 0.0)
-        total = np.add.reduceat(np.exp(weighed - safe[:, owner[order]]), starts, axis=1)
-        rows = np.add.reduceat(count[:, order], starts, axis=1)
-        return np.asarray(np.where(rows > 0, safe + np.log(total) - np.log(rows), -np.inf))
+        for parts in parts_of_classes(owner, k)[:, owner[own]]:
+            at = rows[parts >= 0]
+            mine = np.where(parts == own, count, one[parts])[at]
+            out[at, parts[at]] = np.where(mine > 0, np.log(mine / total[at]), -np.inf)
+    return out
+
+
+def by_class(log_density: Floats, log_share: Floats, owner: Codes, k: int) -> Floats:
+    """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
+    weighed = log_density + log_share
+    if np.array_equal(owner, np.arange(k)):  # every class in one part
+        return np.asarray(weighed)
+    each = []
+    for parts in parts_of_classes(owner, k):
+        each.append(weighed[:, parts])
+        each[-1][:, parts < 0] = -np.inf
+    most = np.maximum.reduce(each)
+    safe = np.where(np.isfinite(most), most, 0.0)
+    total = sum(np.exp(values - safe) for values in each)
+    with np.errstate(divide="ignore"):
+        return np.asarray(safe + np.log(total))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -426,14 +429,8 @@ class Gaussians(Expert):
         """Means, Σ and Σ⁻¹ as the kernel reads them, some parts side by side; needed only if columns are missing."""
         if "side by side" not in self._cache:
             mean, sigma = self._covariances()
-            P, wide = len(mean), marginals.WIDTH
-            which = np.minimum(np.arange(-(-P // wide) * wide), P - 1)  # past the last part, that one again
-
-            def grouped(arrays: Array) -> Array:
-                some = arrays[which % len(arrays)].reshape(-1, wide, *arrays.shape[1:])
-                return np.ascontiguousarray(np.moveaxis(some, 1, -1))
-
-            self._cache["side by side"] = (grouped(mean), grouped(sigma), grouped(np.linalg.inv(sigma)))
+            arrays = mean, sigma, np.linalg.inv(sigma)
+            self._cache["side by side"] = tuple(side_by_side(one, len(mean)) for one in arrays)
         return self._cache["side by side"]  # type: ignore[no-any-return]  # put there above
 
     def _present_patterns(self, rows: EncodedRows) -> tuple[Array, Array]:
@@ -478,9 +475,12 @@ class Gaussians(Expert):
         for size in np.unique(n_present):
             at = np.flatnonzero(n_present[which] == size)
             log_density[at] = density(q[at], dets[which[at]], self.shape.tails, int(size))
-        out = by_class(log_density, self.moments.one[None], self.pieces.owner, self.k)
+        out = by_class(log_density, self._log_shares(), self.pieces.owner, self.k)
         out[n_present[which] == 0] = 0.0  # no coordinate, no evidence
         return out
+
+    def _log_shares(self) -> Floats:
+        return log_shares(self.moments.one, self.pieces.owner, self.k)
 
     def _evidence(self, X: Floats) -> Floats:
         mean, roots, log_det = self._factors()
@@ -493,7 +493,7 @@ class Gaussians(Expert):
         else:
             nu = self.shape.tails
             kernel.log_density(X, mean, roots, constant, np.full(P, 1.0 / nu), np.full(P, 0.5 * (nu + D)), out)
-        return by_class(out, self.moments.one[None], self.pieces.owner, self.k)
+        return by_class(out, self._log_shares(), self.pieces.owner, self.k)
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         X = self._rows(rows)
@@ -511,9 +511,10 @@ class Gaussians(Expert):
         out, D = np.empty((len(X), self.k)), X.shape[1]
         for row_weight in np.unique(removed):
             at = np.flatnonzero(removed == row_weight)
-            forms = forms_without(X[at], self.moments, self.shape, self.target, part[at], float(row_weight))
-            q, log_det, count = forms
-            out[at] = by_class(density(q, log_det, self.shape.tails, D), count, self.pieces.owner, self.k)
+            own, weight = part[at], float(row_weight)
+            forms = forms_without(X[at], self.moments, self.shape, self.target, own, weight)
+            share = log_shares_without(self.moments.one, self.pieces.owner, self.k, own, weight)
+            out[at] = by_class(density(*forms, self.shape.tails, D), share, self.pieces.owner, self.k)
         return out
 
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:

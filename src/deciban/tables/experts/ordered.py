@@ -21,7 +21,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays
 from deciban.tables.encode import Encoding
-from deciban.tables.experts.gaussians import Gaussians, by_class, density
+from deciban.tables.experts.gaussians import Gaussians, by_class, density, log_shares
 
 MIN_CLASSES = 3  # two are always in an order
 
@@ -122,7 +122,8 @@ class OrderedGaussian(Gaussians):
                 left = np.maximum(1.0 - rate * own, RESIDUE)
                 q = times * (both + cross) + np.einsum("kd,kd->k", between @ inverse, between) + rate * both**2 / left
                 log_density = density(q, log_det + np.log(left), self.shape.tails, D)
-                out[at] = by_class(log_density, count[None], self.pieces.owner, self.k)
+                shares = log_shares(count, self.pieces.owner, self.k)
+                out[at] = by_class(log_density, shares, self.pieces.owner, self.k)
         return out
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
