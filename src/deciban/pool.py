@@ -34,6 +34,7 @@ MAX_ROWS_OF_CURVATURE_IN_FOLD = 250  # and if weights are only fitted for compar
 MIN_PROBABILITY = 1e-3  # classes below this probability are left out of a row's Hessian
 MAX_LOSS_SHARE = 0.98  # something was learned if the loss is at most this share of that of the class shares
 MIN_ROWS_FOR_CLOSED_FORM = 1000  # with fewer rows, folds correct for fitting and evaluating on the same rows
+# Below this a weight is 0: what a large ridge leaves of one is about 1e-12, and none under 1e-5 changes an answer.
 NEGLIGIBLE_WEIGHT = 1e-9
 N_FOLDS = 5
 AVERAGING_NATS = 2.0  # scale of the softmax over losses: all candidates are evaluated on the same rows
@@ -468,24 +469,22 @@ def best_doubt(
 
 
 def closed_fit(
-    evidence: Floats,
-    y: Codes,
-    log_prior: Floats,
-    weight: Floats | None,
+    rows: Vectors,
     last: int,
     weight_prior: WeightPrior,
     doubts: Sequence[Doubt],
     times: float,
     cautious_times: float | None = None,
+    begin: Pool | None = None,
 ) -> tuple[Chosen, float]:
     """The pool of many rows, and the expected log loss of new rows.
 
     The optimism of the fit, in nats in all, is the effective number of weights (Akaike) times `times`: see `ByForm`.
     With that correction (or `cautious_times` the effective number) the doubts are compared in ascending order until one
-    is worse; all of them are tried if the best is hardly better than the class shares.
+    is worse; all of them are tried if the best is hardly better than the class shares. The first fit starts at `begin`.
     """
-    rows, best, before = Vectors(evidence, y, log_prior, weight), None, None
-    shares = float(-rows.share @ log_prior[rows.y])
+    best, before = None, begin
+    shares = float(-rows.share @ rows.log_prior[rows.y])
     for doubt in doubts:
         if doubt == PRIOR_ONLY:
             none = np.zeros(0, dtype=np.intp)
@@ -510,8 +509,7 @@ def closed_fit(
             break
     assert best is not None
     _, expected, pool, at, inverse, doubt = best
-    g = evidence.shape[1]
-    left_out = ByForm(at[at < g], at[at >= g] - g, inverse, last, times)
+    left_out = ByForm(at[at < rows.g], at[at >= rows.g] - rows.g, inverse, last, times)
     return Chosen(pool, left_out, ((doubt, 1.0),)), expected
 
 

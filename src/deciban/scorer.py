@@ -188,15 +188,13 @@ class Scorer:
 
         One row may be given alone; `by` is "column", "word", "item" or "expert", as for estimators.
         """
-        from deciban.reading.given import single_row, single_text, single_values  # not needed to predict
+        from deciban.reading.given import explained_row, single_text  # not needed to predict
 
         by = grouping(by, hasattr(self.model, "experts"))
         if self.reader.form == "texts":
             X = single_text(X, (self.origin_ or {}).get("text"))
         else:
-            if hasattr(X, "infer_objects") and self.model.single(X) is not None:
-                X = single_values(X, ())  # one row of a data frame: its values are read quicker than its columns
-            X = single_row(X, self.names, self.features)
+            X = explained_row(X, self.model, self.names, self.features)
         rows = self._rows(X)
         target_code, against_code = (None if label is None else self._place(label) for label in (target, against))
         target_code = (

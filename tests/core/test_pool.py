@@ -483,7 +483,7 @@ def test_many_uninformative_rows_in_closed_form():
     every = np.arange(400)
     evidence, prior = world.evidence(every, every), world.log_prior(every)
     doubts = tuple(Doubt(times, 0.0) for times in (0.1, 1.0, 10.0, 100.0, 1000.0))
-    chosen, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.weight_prior(), doubts, 2.0)
+    chosen, expected = closed_fit(Vectors(evidence, world.y, prior), 2**63, world.weight_prior(), doubts, 2.0)
     wild = world.loss(fit_pool(evidence, world.y, prior, None, 1.0)[0].pooled(evidence))
     assert wild < np.log(2) - 0.02
     assert expected > wild + 0.01
@@ -497,7 +497,7 @@ def test_the_expected_loss_of_new_rows_adds_the_optimism(times, wary):
     world = Pairs(2, 400, 25)
     every = np.arange(400)
     evidence, prior, weight_prior = world.evidence(every, every), world.log_prior(every), world.weight_prior()
-    _, expected = closed_fit(evidence, world.y, prior, None, 2**63, weight_prior, (Doubt(10.0, 0.0),), times, wary)
+    _, expected = closed_fit(Vectors(evidence, world.y, prior), 2**63, weight_prior, (Doubt(10.0, 0.0),), times, wary)
     rows = Vectors(evidence, world.y, prior)
     pool, loss = rows.fit(weight_prior.ridge * 10.0, weight_prior.weights * 0.0, None, 1e-8, weight_prior.offset_ridge)
     freedom = rows.curvature(pool, weight_prior.ridge * 10.0, weight_prior.offset_ridge)[2]
@@ -525,7 +525,7 @@ def test_no_doubt_is_settled_for_where_nothing_was_learned():
     every = np.arange(400)
     evidence, prior = world.evidence(every, every), world.log_prior(every)
     doubts = (*(Doubt(times, 0.0) for times in (0.1, 1.0)), PRIOR_ONLY)
-    chosen, expected = closed_fit(evidence, world.y, prior, None, 2**63, world.weight_prior(), doubts, 1.5, 2.0)
+    chosen, expected = closed_fit(Vectors(evidence, world.y, prior), 2**63, world.weight_prior(), doubts, 1.5, 2.0)
     assert chosen.doubts == ((PRIOR_ONLY, 1.0),)
     assert not chosen.pool.weights.any()
     assert expected == pytest.approx(-prior[world.y].mean())

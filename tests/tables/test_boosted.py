@@ -93,12 +93,13 @@ def test_scores_without_a_fold_do_not_hold_its_labels():
     k = len(plain.experts)
     pool = model.pool.narrowed(np.append(np.arange(k), np.arange(len(model.experts), len(model.pool.weights))))
     rows, codes = encoded(deciban.Classifier(n_jobs=1).fit(frame, y), frame, y)
-    out = Folds.of(rows.mark, codes, 4, 3).which(rows.mark, codes) == 1
+    fold = Folds.of(rows.mark, codes, 4, 3).which(rows.mark, codes)
+    out = fold == 1
     other = np.where(out, (codes + 1) % 4, codes).astype(np.int32)
     scores = []
     for labels in (codes, other):
         learned = plain.zero().sums_of(model.read(frame), labels)
-        scores.append(weights.scores_without(learned, pool, rows, labels, None, out, 1))
+        scores.append(weights.scores_without(learned, pool, rows, labels, None, fold, 1)[1])
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-9)
     literal = replace(plain.zero().sums_of(model.read(frame[~out]), codes[~out]), pool=pool)
     new = literal.encoding.rows(model.read(frame[out]), True)
@@ -107,6 +108,17 @@ def test_scores_without_a_fold_do_not_hold_its_labels():
         own = {type(e): e for e in literal.experts}[type(expert)]
         expected += weight * weights.centred(own.evidence_unlearned(new, codes[out]), 50.0)
     np.testing.assert_allclose(scores[0][out], expected, atol=1e-9)
+
+
+def test_two_threads_grow_the_same_trees():
+    frame, y = rated(600)
+    model = deciban.Classifier(n_jobs=1).fit(frame, y)
+    rows, codes = encoded(model, frame, y)
+    folds = Folds.of(rows.mark, codes, 4, 3)
+    how = (rows, codes, None, model.model_.encoding, np.zeros((3, 600, 4)), folds, folds.which(rows.mark, codes), False)
+    one, two = (boosted.grown(*how, workers) for workers in (1, 2))
+    assert one.rounds == two.rounds
+    np.testing.assert_array_equal(one.values, two.values)
 
 
 def test_learning_forgetting_and_merging_leave_them_as_they_are(fitted):

@@ -4,30 +4,14 @@
 #define DECIBAN_MARGINALS_LOOPS_H
 
 #include <math.h>
-#include <stddef.h>
 
-/* A copy of each loop for processors with fused multiply-add. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define FUSED __attribute__((target_clones("fma", "default")))
-#else
-#define FUSED
-#endif
+#include "lanes.h"
 
 #if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#define LANES 4
-typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
 #define LANE(v, l) (v)[l]
 #else
-#define INLINE static inline
-#define LANES 1
-typedef double lanes;
 #define LANE(v, l) (v)
 #endif
-
-#define AT(address) (*(lanes *)(address))
-#define FROM(address) (*(const lanes *)(address))
-#define ZERO ((lanes){0.0})
 
 enum { TOGETHER = 4 }; /* rows of a root computed side by side: their sums do not wait for each other */
 

@@ -43,7 +43,7 @@ from deciban.measure import Measure
 from deciban.priors import Alpha
 from deciban.readers.base import Reader
 from deciban.reading.frames import read_frame, split_target
-from deciban.reading.given import Rows, single_row, single_text, single_values
+from deciban.reading.given import Rows, explained_row, single_text
 from deciban.reading.labels import Labels, read_labels, read_weights, without_mark
 from deciban.reading.native import FRAME_LIBRARIES, by_class, to_native
 from deciban.results.evidence import Evidence, grouping
@@ -938,9 +938,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         if self._texts:
             X = single_text(X, getattr(self, "text_", None) or (self.origin_ or {}).get("text"))
         else:
-            if (known := self._names()) and self.model_.single(X) is not None:
-                X = single_values(X, known)  # the values of a row are read quicker than columns
-            X = single_row(X, self._names(), getattr(self, "n_features_in_", None))
+            X = explained_row(X, self.model_, self._names(), getattr(self, "n_features_in_", None))
             if isinstance(X, Mapping) and self._reader().form in ("matrix", "objects"):
                 frame = read_frame({name: X[name] for name in self._names() or X if name in X})
                 X = to_native("pyarrow", frame.names, frame.columns)  # which scikit-learn takes, with its names

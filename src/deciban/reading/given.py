@@ -110,8 +110,6 @@ def single_row(X: Any, names: Sequence[str] | None, features: int | None) -> Any
     >>> single_row((1.0, 2.0), None, 2)
     [(1.0, 2.0)]
     """
-    if isinstance(X, tuple) and names and len(X) == len(names) and all(map(is_scalar, X)):
-        return {name: [value] for name, value in zip(names, X, strict=True)}
     if isinstance(X, Mapping):
         single = [name for name, value in X.items() if is_scalar(value)]
         if single and len(single) < len(X):
@@ -167,6 +165,14 @@ def single_values(X: Any, names: Sequence[str]) -> Mapping[str, Any] | None:
     row = X.iloc[0] if X.ndim == 2 and len(X) == 1 else X
     values = dict(zip(row.index.tolist(), row.tolist(), strict=True)) if row.ndim == 1 else {}
     return values if len(values) == len(row.index) else None
+
+
+def explained_row(X: Any, model: Any, names: Sequence[str] | None, features: int | None) -> Any:
+    """`single_row`; but of a data frame of one row that the model reads as it is, the values are taken, which are read
+    quicker than its columns."""
+    if hasattr(X, "infer_objects") and model.single(X) is not None:
+        X = single_values(X, ())
+    return single_row(X, names, features)
 
 
 def single_text(X: Any, column: str | None = None) -> Any:

@@ -19,7 +19,7 @@ from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM
 from deciban.tables.encode import Cuts, coarse_codes
 from deciban.tables.experts import contexts, forest, gaussians, ordered
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss
+from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss, row_losses
 from deciban.tables.experts.words import Words
 from deciban.tables.model import MAX_EVIDENCE_NATS, Candidate
 from deciban.tables.sample import Sample
@@ -35,7 +35,8 @@ MAX_SCATTER_ENTRIES = 1 << 25  # in the scatters of all classes
 MAX_COLUMNS_FOR_PAIRS = 400  # with more columns or coordinates there are too many pairs of them
 CONTEXT_BINS = (5, 10)  # bins of numbers in contexts
 PIECE_COUNTS = (2, 4, 8)
-PILOT_ROWS = 4000  # on which it is chosen how many columns a tree tries at a split
+MAX_ROWS_OF_WHOLE_PILOT = 4000  # how many columns a tree tries at a split is chosen on all rows, and with more
+PILOT_ROWS = 2000  # on so many
 
 Tried: TypeAlias = list[tuple[float, Expert]]  # candidates with their leave-one-out log losses
 Watch: TypeAlias = Callable[[int, float], None]
@@ -75,16 +76,19 @@ class Candidates:
         if 1 < d <= MAX_COLUMNS_FOR_PAIRS:
             tasks += [partial(self._contexts, size) for size in (CONTEXT_BINS if numbers else CONTEXT_BINS[-1:])]
         tasks += [partial(self._words, place) for place in range(len(sample.encoding.texts))]
-        results = []
-        for result in in_threads(lambda i: tasks[i](), len(tasks), sample.workers):
-            results.append(result)
+        results: list[list[Tried]] = []
+        for result in in_threads(lambda i: tasks[-1 - i](), len(tasks), sample.workers):  # the longest first
+            results.insert(0, result)
             watch(len(results), min(loss for tried in result for loss, _ in tried))
         piloted = len(sizes) if len(sizes) > 1 else 0
         tried_ways = self._without_useless_order([tried for tried_ways in results[piloted:] for tried in tried_ways])
         if sizes:
-            pilots = [min(loss for loss, _ in tried) for tried, *_ in results[:piloted]] or [0.0]
+            pilots = [min(tried, key=lambda tried: tried[0]) for tried, *_ in results[:piloted]]
+            best = min(range(piloted), key=lambda i: pilots[i][0], default=0)
             trees = int(np.clip(forest.ROWS_TIMES_TREES / len(sample.y), *forest.TREE_LIMITS))
-            tried_ways += self._forest(sizes[int(np.argmin(pilots))], trees, sample.workers)
+            begin = pilots[best][1] if pilots and len(sample.y) <= MAX_ROWS_OF_WHOLE_PILOT else None
+            assert begin is None or isinstance(begin, forest.Forest)
+            tried_ways += self._forest(sizes[best], trees, sample.workers, begin=begin)
         return (first, *map(self._recorded, tried_ways))
 
     def _best(self, tried: Tried) -> int:
@@ -212,7 +216,7 @@ class Candidates:
         row_weight = 1.0 if w is None else float(np.median(w))
         moments = gaussians.Moments.of(X, cut.of(X, sample.y), sample.weight, parts)
         target = self._within_variances(moments)
-        own = cut.of(X_some, y)
+        own, owner = cut.of(X_some, y), sample.encoding.owner
         shares = gaussians.log_shares_without(moments.one, cut.owner, sample.k, own, row_weight)
         tried: Tried = []
         for diagonal in sorted(diagonals, key=lambda g: g != gaussians.DEFAULT_SHAPE.diagonal):
@@ -221,12 +225,16 @@ class Candidates:
                 assert isinstance(best, gaussians.Gaussians)
                 leans, tails_tried = [best.shape.lean], [best.shape.tails]
             axes = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight)
+            y_tails, shares_tails = np.tile(y, len(tails_tried)), np.tile(shares, (len(tails_tried), 1))
             for lean, forms in zip(leans, axes.forms(leans), strict=True):
-                for tails in tails_tried:
-                    evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
+                # All tails in one array: with few rows, calls take longer than the arithmetic.
+                densities = np.concatenate([gaussians.density(*forms, tails, D) for tails in tails_tried])
+                evidence = gaussians.by_class(densities, shares_tails, cut.owner, sample.k)
+                losses = row_losses(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y_tails)
+                for tails, each in zip(tails_tried, losses.reshape(-1, len(y)), strict=True):
                     shape = gaussians.Shape(lean, diagonal, tails)
-                    expert = gaussians.Gaussians(view, shape, cut, target, moments, sample.encoding.owner)
-                    tried.append((log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y, w), expert))
+                    expert = gaussians.Gaussians(view, shape, cut, target, moments, owner)
+                    tried.append((float(np.average(each, weights=w)), expert))
         return tried
 
     def _eval_weights(self, some: int) -> Floats | None:
@@ -257,14 +265,19 @@ class Candidates:
             tried[best] = loss, chosen.trimmed().learned(sample.rows, sample.y, sample.weight)
         return [tried]
 
-    def _forest(self, tries: int, trees: int, workers: int = 1, pilot: bool = False) -> list[Tried]:
-        """Trees with the best of `tries` columns at each split; a pilot grows fewer trees, on fewer rows."""
+    def _forest(
+        self, tries: int, trees: int, workers: int = 1, pilot: bool = False, begin: forest.Forest | None = None
+    ) -> list[Tried]:
+        """Trees with the best of `tries` columns at each split; a pilot grows fewer trees, on fewer rows.
+
+        `begin` has the first of the trees, grown on the same rows.
+        """
         sample, some = self.sample, GRID_ROWS[1]
         rows, y, w = sample.rows, sample.y, sample.weight
-        if pilot and len(y) > PILOT_ROWS:
+        if pilot and len(y) > MAX_ROWS_OF_WHOLE_PILOT:
             rows, y, w = rows.take(slice(PILOT_ROWS)), y[:PILOT_ROWS], None if w is None else w[:PILOT_ROWS]
         levels, ordered = sample.encoding.levels, sample.encoding.ordered
-        grown = forest.Forest.grown(rows, y, sample.k, levels, ordered, tries, w, trees, workers)
+        grown = forest.Forest.grown(rows, y, sample.k, levels, ordered, tries, w, trees, workers, begin)
         leaves = np.empty((len(rows), trees), dtype=np.int32)
         edges = np.linspace(0, len(leaves), workers + 1).astype(int)
 

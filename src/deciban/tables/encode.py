@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 from zlib import crc32
 
@@ -245,14 +246,14 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
             f"column {name!r} holds {value}: numbers past {MAX_VALUE:g} cannot be squared and summed; scale the "
             "column, or make them missing"
         )
-    new = np.flatnonzero(np.diff(present, prepend=-np.inf) > 0)
-    distinct, count = present[new], np.diff(new, append=n)
+    new = np.append(0, np.flatnonzero(present[1:] > present[:-1]) + 1)
+    distinct, count = present[new], np.append(new[1:], n) - new
     first = first_of_bins(count, bins) if len(distinct) > bins else np.arange(len(distinct))
     low, high = distinct[first], distinct[np.append(first[1:], len(distinct)) - 1]
     mean = float(present.mean())
     scale = float((present - mean).std())
     whole = column.whole or bool((distinct == np.floor(distinct)).all())
-    at = np.unique(np.linspace(0, len(distinct) - 1, N_KNOTS).astype(np.intp))
+    at = knots(len(distinct))
     rank = (new[at] + count[at] / 2) / n  # the middle of a value's rows
     return Cuts(
         midpoints(high[:-1], low[1:]),
@@ -267,6 +268,12 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
         whole,
         column.dates,
     )
+
+
+@lru_cache(maxsize=256)
+def knots(n: int) -> Array:
+    """Positions spread evenly over n sorted values."""
+    return np.unique(np.linspace(0, n - 1, N_KNOTS).astype(np.intp))
 
 
 def first_of_bins(count: Array, bins: int) -> Array:

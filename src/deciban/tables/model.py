@@ -538,9 +538,10 @@ def over_rows(
     """work(rows) for blocks of rows, in threads; results in order."""
     if frame.size <= MAX_ROWS_IN_ONE_THREAD:
         return [work(slice(0, frame.size))]
-    pieces = -(-frame.size // block_rows)
-    edges = np.linspace(0, frame.size, pieces + 1).astype(int)
     workers = threads(n_jobs, frame.size * max(1, len(frame.columns)) * WORK_PER_ENTRY)
+    share = 2 * workers if workers > 1 else 1  # as many blocks for each thread: of three, two threads take 2 and 1
+    pieces = -(-frame.size // (block_rows * share)) * share
+    edges = np.linspace(0, frame.size, pieces + 1).astype(int)
     with own_threads():
         return list(in_threads(lambda i: work(slice(edges[i], edges[i + 1])), pieces, workers))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,9 +78,10 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
     log_prior, usual = log_class_prior("empirical", model.weight), weight_prior(model, sample, len(columns))
     mark, y, w = sample.eval_rows.mark, sample.eval_y, sample.eval_weight
     if len(y) >= MIN_ROWS_FOR_CLOSED_FORM:
+        prepared, begin = Vectors(vectors, y, log_prior, w), None
         if len(y) >= MIN_ROWS_TO_DROP_EXPERTS:
-            usual = without_idle_experts(vectors, y, log_prior, w, usual, m)
-        chosen, _ = closed_fit(vectors, y, log_prior, w, int(mark.max()), usual, (Doubt(1.0, 1.0),), 1.0)
+            usual, begin = without_idle_experts(prepared, usual, m)
+        chosen, _ = closed_fit(prepared, int(mark.max()), usual, (Doubt(1.0, 1.0),), 1.0, begin=begin)
         extra = boosted_trees(model, chosen.pool.spread(places, m + d), sample) if boost else None
     else:
         mark = distinct_marks(mark, y)
@@ -145,17 +147,15 @@ def expert_kinds(experts: Sequence[Expert]) -> list[str]:
     return kinds
 
 
-def without_idle_experts(
-    evidence: Floats, y: Codes, log_prior: Floats, weight: Floats | None, usual: WeightPrior, experts: int
-) -> WeightPrior:
-    """The prior of the weights that holds at 0 those of experts without which the loss is about the same.
+def without_idle_experts(rows: Vectors, usual: WeightPrior, experts: int) -> tuple[WeightPrior, Pool]:
+    """The prior of the weights that holds at 0 those of experts without which the loss is about the same, and the
+    weights.
 
     The experts overlap, and each takes time in every answer. The one of the least weight is left out first.
     """
-    rows = Vectors(evidence, y, log_prior, weight)
 
     def fitted(prior: WeightPrior, begin: Pool | None) -> tuple[Pool, float]:
-        return rows.fit(prior.ridge, prior.weights, begin, 1e-6, prior.offset_ridge, len(y) // 8)
+        return rows.fit(prior.ridge, prior.weights, begin, 1e-6, prior.offset_ridge, rows.n // 8)
 
     pool, loss = fitted(usual, None)
     for i in sorted(range(1, experts), key=lambda i: pool.weights[i] * rows.spread[i]):
@@ -165,7 +165,7 @@ def without_idle_experts(
         without, now = fitted(held, Pool(begin, pool.offsets))
         if (now - loss) * rows.total < MIN_GAIN_OF_EXPERT:
             usual, pool = held, without
-    return usual
+    return usual, pool
 
 
 def evidence_vectors(
@@ -185,7 +185,7 @@ def evidence_vectors(
         evidence = expert.evidence_without(rows, y, w) if learned else expert.evidence_unlearned(rows, y)
         out[:, i] = centred(evidence, MAX_EVIDENCE_NATS)
 
-    list(in_threads(lambda i: work(i + 1), m - 1, sample.workers))
+    list(in_threads(lambda i: work(m - 1 - i), m - 1, sample.workers))  # trees, which take the longest, first
     return out
 
 
@@ -206,12 +206,29 @@ def fold_parts(model: TableModel, sample: Sample, columns: Array, fold: Array, f
 
 def removed_from(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None, out: Array) -> TableModel:
     """The model without those of the rows that are `out`, which it has learned."""
-    gone, gone_y = rows.take(out), np.ascontiguousarray(y[out])
-    gone_w = None if weight is None else np.ascontiguousarray(weight[out])
-    experts = tuple(expert.plus(expert.scaled(0.0).learned(gone, gone_y, gone_w), -1.0) for expert in model.experts)
-    remaining = np.maximum(model.weight - np.bincount(gone_y, gone_w, minlength=len(model.weight)), 0.0)
-    remaining[remaining <= 1e-9 * model.weight] = 0.0
-    return replace(model, experts=experts, weight=remaining)
+    removed = some_rows(rows, y, weight, out)
+    experts = tuple(expert.plus(expert.scaled(0.0).learned(*removed), -1.0) for expert in model.experts)
+    return replace(model, experts=experts, weight=weight_without(model.weight, removed))
+
+
+class SomeRows(NamedTuple):
+    """Rows of classes y, with their weights."""
+
+    rows: EncodedRows
+    y: Codes
+    weight: Floats | None
+
+
+def some_rows(rows: EncodedRows, y: Codes, weight: Floats | None, at: Array) -> SomeRows:
+    weight = None if weight is None else np.ascontiguousarray(weight[at])
+    return SomeRows(rows.take(at), np.ascontiguousarray(y[at]), weight)
+
+
+def weight_without(weight: Floats, removed: SomeRows) -> Floats:
+    """The rows of each class that are left."""
+    left = np.maximum(weight - np.bincount(removed.y, removed.weight, minlength=len(weight)), 0.0)
+    left[left <= 1e-9 * weight] = 0.0
+    return left
 
 
 # ---------------------------------------------------------------------- boosted trees
@@ -233,8 +250,8 @@ def boosted_trees_of_rows(model: TableModel, pool: Pool, sample: Sample, some: A
     w = None if sample.weight is None else np.ascontiguousarray(sample.weight[some])
     folds = Folds.of(rows.mark, y, sample.k, N_FOLDS)
     fold = folds.which(rows.mark, y)
-    scores = [scores_without(model, pool, rows, y, w, fold == f, sample.workers) for f in range(N_FOLDS)]
-    return boosted.grown(rows, y, w, sample.encoding, np.array(scores), folds, fold, False, sample.workers)
+    scores = scores_without(model, pool, rows, y, w, fold, sample.workers)
+    return boosted.grown(rows, y, w, sample.encoding, scores, folds, fold, False, sample.workers)
 
 
 def boosted_trees_of_parts(
@@ -254,31 +271,34 @@ def boosted_trees_of_parts(
 
 
 def scores_without(
-    model: TableModel, pool: Pool, rows: EncodedRows, y: Codes, weight: Floats | None, out: Array, workers: int
+    model: TableModel, pool: Pool, rows: EncodedRows, y: Codes, weight: Floats | None, fold: Array, workers: int
 ) -> Floats:
-    """The log joint of rows by the sums without those that are `out`; of the other rows, each without itself."""
-    removed, rest = np.flatnonzero(out), np.flatnonzero(~out)
+    """The log joint of rows by the sums without each fold, (folds, n, k); of the other rows, each without itself."""
     used = [i for i in range(len(model.experts)) if i == 0 or pool.weights[i] > 0]
     column_weights = pool.weights[0] + pool.weights[len(model.experts) :]
-    without = removed_from(replace(model, experts=tuple(model.experts[i] for i in used)), rows, y, weight, removed)
-    gone, gone_y = rows.take(removed), np.ascontiguousarray(y[removed])
-    kept, kept_y = rows.take(rest), np.ascontiguousarray(y[rest])
-    kept_w = None if weight is None else np.ascontiguousarray(weight[rest])
+    removed = [np.flatnonzero(fold == f) for f in range(N_FOLDS)]
+    rest = [np.flatnonzero(fold != f) for f in range(N_FOLDS)]
+    parts = [[some_rows(rows, y, weight, at) for at in both] for both in zip(removed, rest, strict=True)]
 
-    def work(place: int) -> Floats:
-        expert, r = without.experts[place], pool.weights[used[place]]
-        scores = np.empty((len(y), len(model.classes)))
+    def work(i: int) -> tuple[int, Floats, Floats]:
+        place, f = divmod(i, N_FOLDS)
+        at, (gone, kept) = used[-1 - place], parts[f]  # trees, which take the longest, first
+        expert, r = model.experts[at], pool.weights[at]
+        expert = expert.plus(expert.scaled(0.0).learned(*gone), -1.0)
         if isinstance(expert, ColumnDistributions):
             none = np.zeros(0, dtype=np.intp)
-            scores[rest] = expert.weighted_evidence_without(kept, kept_y, kept_w, column_weights, none)[0]
-            scores[removed] = expert.weighted_evidence(gone, column_weights)
-        else:
-            scores[rest] = r * centred(expert.evidence_without(kept, kept_y, kept_w), MAX_EVIDENCE_NATS)
-            scores[removed] = r * centred(expert.evidence_unlearned(gone, gone_y), MAX_EVIDENCE_NATS)
-        return scores
+            inside = expert.weighted_evidence_without(*kept, column_weights, none)[0]
+            return f, inside, expert.weighted_evidence(gone.rows, column_weights)
+        inside = r * centred(expert.evidence_without(*kept), MAX_EVIDENCE_NATS)
+        return f, inside, r * centred(expert.evidence_unlearned(gone.rows, gone.y), MAX_EVIDENCE_NATS)
 
-    total = np.sum(list(in_threads(work, len(used), workers)), axis=0) + pool.offsets
-    table, which = log_class_prior_without("empirical", without.weight, kept_y, kept_w)
-    total[rest] += table[which]
-    total[removed] += log_class_prior("empirical", without.weight)
-    return np.asarray(total)
+    total = np.tile(pool.offsets, (N_FOLDS, len(y), 1))
+    for f, inside, outside in in_threads(work, len(used) * N_FOLDS, workers):
+        total[f, rest[f]] += inside
+        total[f, removed[f]] += outside
+    for own, (gone, kept), at, out in zip(total, parts, rest, removed, strict=True):
+        left = weight_without(model.weight, gone)
+        table, which = log_class_prior_without("empirical", left, kept.y, kept.weight)
+        own[at] += table[which]
+        own[out] += log_class_prior("empirical", left)
+    return total

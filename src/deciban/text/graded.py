@@ -698,9 +698,8 @@ class Graded(Learner):
             used = (fold == 1) | (fold == 2)  # enough to compare doubts
             part = self._part(rows, own, w, fold == 0, used, classes, n_jobs)
             doubts = (best_doubt(part, y, w, weight_prior, FOLD_DOUBTS),)
-        return closed_fit(
-            evidence, y, log_prior, w, int(mark.max()), weight_prior, doubts, PAIRWISE_FACTOR, CAUTIOUS_FACTOR
-        )[0]
+        vectors = Vectors(evidence, y, log_prior, w)
+        return closed_fit(vectors, int(mark.max()), weight_prior, doubts, PAIRWISE_FACTOR, CAUTIOUS_FACTOR)[0]
 
     def with_default_choice(self) -> Graded:
         """With the default choice, its pseudo-counts from the present sums."""

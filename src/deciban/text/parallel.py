@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -62,7 +62,7 @@ def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, in
     return list(in_threads(lambda at: work(documents, edges[at], edges[at + 1]), len(edges) - 1, workers))
 
 
-def in_threads(work: Callable[[int], Returned], n: int, workers: int) -> Iterator[Returned]:
+def in_threads(work: Callable[[int], Returned], n: int, workers: int) -> Generator[Returned, None, None]:
     """work(0), work(1), … in threads, yielded in order, so that results can be dropped once used."""
     if workers == 1 or n < 2:
         yield from map(work, range(n))

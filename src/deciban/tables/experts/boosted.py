@@ -13,7 +13,9 @@ difference of a node's value from its parent's is evidence of the column that th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -184,18 +186,28 @@ def grown(
 
 def stopped(ensembles: Sequence[kernel.Boosting], start: float, workers: int) -> int:
     """Grow all ensembles, and return the number of rounds after which the rows that they do not use have the least loss
-    in all; 0 unless that is a clear gain over the `start`."""
-    losses = [start]
+    in all; 0 unless that is a clear gain over the `start`.
+
+    Threads take the ensembles in turn, and need not wait until all have as many rounds: there may be three for two
+    threads. Rounds that one is ahead of the others do not count.
+    """
+    losses, count = [start], len(ensembles)
     if start < MIN_GAIN_NATS:
         return 0
-    while len(losses) <= MAX_ROUNDS and len(losses) - 1 - int(np.argmin(losses)) < PATIENCE:
-        rates = [min(RATES[1], RATES[0] * RATE_GROWTH ** (len(losses) - 1 + i)) for i in range(ROUNDS_AT_ONCE)]
+    locks = [Lock() for _ in ensembles]
 
-        def work(f: int, rates: list[float] = rates) -> None:
-            for rate in rates:
-                ensembles[f].step(rate)
+    def work(i: int) -> None:
+        mine = ensembles[i % count]
+        with locks[i % count]:
+            for _ in range(ROUNDS_AT_ONCE):
+                mine.step(min(RATES[1], RATES[0] * RATE_GROWTH ** len(mine.losses)))
 
-        list(in_threads(work, len(ensembles), workers))
-        losses += np.sum([ensemble.losses[-len(rates) :] for ensemble in ensembles], axis=0).tolist()
+    with closing(in_threads(work, count * (MAX_ROUNDS // ROUNDS_AT_ONCE), workers)) as steps:
+        for i, _ in enumerate(steps):
+            if i % count == count - 1:
+                new = slice(len(losses) - 1, len(losses) - 1 + ROUNDS_AT_ONCE)
+                losses += np.sum([ensemble.losses[new] for ensemble in ensembles], axis=0).tolist()
+                if len(losses) - 1 - int(np.argmin(losses)) >= PATIENCE:
+                    break
     best = int(np.argmin(losses))
     return best if start - losses[best] > MIN_GAIN_NATS else 0

@@ -57,6 +57,7 @@ BINNED = (
 )
 
 
+@lru_cache(maxsize=256)
 def binned_smoothings(bins: int) -> tuple[Smoothing, ...]:
     """What is tried for a column of numbers: kernels are as much wider as its bins are narrower."""
     times = max(1.0, bins / USUAL_BINS)

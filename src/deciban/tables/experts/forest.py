@@ -147,18 +147,21 @@ class Forest(Expert):
         weight: Floats | None = None,
         trees: int = TREE_LIMITS[0],
         workers: int = 1,
+        begin: Forest | None = None,
     ) -> Forest:
-        """Trees grown on these rows, with nothing learned yet."""
-        member = members(rows.mark, trees)
+        """Trees grown on these rows, with nothing learned yet; `begin` has the first of them."""
+        member, grown = members(rows.mark, trees), [] if begin is None else [begin.trees]
         least = max(1.0, len(rows) * MIN_LEAF_SHARE / max(1, k), TREE_LIMITS[1] * len(rows) * k / MAX_CELLS)
-        edges = np.linspace(0, trees, min(trees, 2 * workers if workers > 1 else 1) + 1).astype(int)
+        first_tree = 0 if begin is None else begin.trees.n_trees
+        parts = min(trees - first_tree, 2 * workers if workers > 1 else 1)
+        edges = np.linspace(first_tree, trees, parts + 1).astype(int)
 
         def work(i: int) -> Trees:
             mine, first = member[:, edges[i] : edges[i + 1]], int(edges[i])
             settings = (k, tries, least, MAX_DEPTH, 0, first)
             return Trees(*kernel.grow_forest(rows.small, levels, ordered, y, weight, mine, *settings))
 
-        whole = Trees.joined(list(in_threads(work, len(edges) - 1, workers)))
+        whole = Trees.joined([*grown, *in_threads(work, len(edges) - 1, workers)])
         return cls(whole, levels, ordered, np.zeros((len(whole.column), k)), 1.0, tries)
 
     @property
@@ -223,24 +226,14 @@ class Forest(Expert):
         leaves = self.leaves(rows)
         member = members(rows.mark, leaves.shape[1])
         removed = np.ones(len(rows)) if weight is None else weight
-        for cls, row_weight in {
-            (int(c), float(w)) for c, w in zip(y, removed, strict=True)
-        }:  # rows of one class and weight share a prior
-            at = np.flatnonzero((y == cls) & (removed == row_weight))
-            evidence = np.zeros((len(at), out.shape[1]))
-            kernel.evidence(
-                leaves[at],
-                self.trees.parent,
-                self.counts,
-                self.prior(cls, row_weight),
-                self.strength,
-                member[at],
-                y[at],
-                removed[at],
-                True,
-                evidence,
-            )
-            out[at] = evidence
+        for row_weight in np.unique(removed):  # rows of one class and weight share a prior
+            of_weight = removed == row_weight
+            for cls in np.unique(y[of_weight]):
+                at = np.flatnonzero(of_weight & (y == cls))
+                evidence = np.zeros((len(at), out.shape[1]))
+                how = (self.trees.parent, self.counts, self.prior(int(cls), float(row_weight)), self.strength)
+                kernel.evidence(leaves[at], *how, member[at], y[at], removed[at], True, evidence)
+                out[at] = evidence
         return out
 
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
