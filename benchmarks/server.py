@@ -1,20 +1,30 @@
-"""`deciban serve` under load: classifications and corrections a second, and how long each takes.
+"""`deciban serve` under load: classifications and corrections a second, how long each takes, and memory.
 
 The generator runs on the same machine, in a process of its own, over loopback: an open loop, where a request is due at
 its time whether or not the ones before it are answered, and its delay counts from when it was due. Some requests
-classify one text, some teach one. Run: python benchmarks/server.py [SECONDS] [CLASSIFICATIONS/s] [CORRECTIONS/s]
+classify one text; of the others, half teach a text, and half change the label of one that was taught before. Its own
+processor time is reported too.
+
+    python benchmarks/server.py [--seconds 20] [--classify 2000] [--correct 50] [--store URL] [--soak MINUTES]
+
+`--soak 10` runs for ten minutes and reports how much the server's memory grows in each.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
+import itertools
 import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +34,8 @@ from deciban.client import Client
 
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 CONNECTIONS = 64
-TICK = 0.002  # seconds between looks at what is due
+TAUGHT = 250  # texts
+TICK = 0.001  # seconds between looks at what is due
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -41,87 +52,108 @@ def messages() -> tuple[list[str], list[str]]:
     return texts, labels
 
 
-class Connection(asyncio.Protocol):
-    """One request at a time over a connection that stays open."""
-
-    def __init__(self) -> None:
-        self.buffer, self.waiter, self.transport = bytearray(), None, None
-
-    def connection_made(self, transport) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        head = self.buffer.find(b"\r\n\r\n")
-        if head < 0:
-            return
-        fields = bytes(self.buffer[:head]).lower()
-        at = fields.find(b"content-length:")
-        size = int(fields[at + 15 :].split(b"\r\n", 1)[0])
-        if len(self.buffer) >= head + 4 + size:
-            status = int(self.buffer[9:12])
-            self.buffer.clear()
-            self.waiter.set_result(status)
-
-    def connection_lost(self, error) -> None:
-        del error
-        if self.waiter is not None and not self.waiter.done():
-            self.waiter.set_result(0)
-
-    async def ask(self, request: bytes) -> int:
-        self.waiter = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        return await self.waiter
-
-
 def request(path: str, document: dict) -> bytes:
     body = json.dumps(document).encode()
     fields = ["host: localhost", "content-type: application/json", f"content-length: {len(body)}"]
     return "\r\n".join([f"POST {path} HTTP/1.1", *fields, "", ""]).encode() + body
 
 
-async def load(port: int, requests, per_second: float, seconds: float, connections: int) -> dict:
-    """Send requests at a rate; statuses, and delays in seconds from when each was due."""
-    loop = asyncio.get_running_loop()
-    idle: asyncio.LifoQueue = asyncio.LifoQueue()
-    for _ in range(connections):
-        _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
-        idle.put_nowait(connection)
-    delays, statuses, tasks = [], [], set()
-
-    async def one(due: float, body: bytes) -> None:
-        connection = await idle.get()
-        status = await connection.ask(body)
-        delays.append(loop.time() - due)
-        statuses.append(status)
-        idle.put_nowait(connection)
-
-    start, sent = loop.time(), 0
-    while (now := loop.time() - start) < seconds:
-        while sent < now * per_second:
-            task = asyncio.create_task(one(start + sent / per_second, next(requests)))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-            sent += 1
-        await asyncio.sleep(TICK)
-    if tasks:
-        await asyncio.wait(tasks, timeout=30)
-    took = loop.time() - start
-    return {"sent": sent, "answered": len(delays), "took": took, "delays": np.array(delays), "statuses": statuses}
+def lessons(texts: list[str], labels: list[str]):
+    """Each text is taught and then its label is changed, for ever: so the model stops growing."""
+    path, other = "/v1/models/sms", {"ham": "spam", "spam": "ham"}
+    for turn in itertools.count():
+        for i, (text, label) in enumerate(zip(texts, labels, strict=True)):
+            now = label if turn % 2 == 0 else other[label]
+            yield request(f"{path}/{'correct' if turn else 'learn'}", {"id": str(i), "text": text, "label": now})
+            yield request(f"{path}/correct", {"id": str(i), "label": other[now]})
 
 
-def figures(name: str, found: dict) -> dict:
-    delays = np.sort(found["delays"]) * 1e3
-    ok = sum(status == 200 for status in found["statuses"])
-    out = {
-        "what": name,
-        "answered/s": round(found["answered"] / found["took"], 1),
-        "not 200": found["sent"] - ok,
-        **{f"p{q} ms": round(float(np.percentile(delays, q)), 1) for q in (50, 90, 99)},
-        "longest ms": round(float(delays[-1]), 1),
-    }
-    print("  ".join(f"{key} {value}" for key, value in out.items()), flush=True)
-    return out
+class Connection(asyncio.Protocol):
+    """One request at a time over a connection that stays open."""
+
+    def __init__(self, load: Load) -> None:
+        self.load, self.buffer, self.due = load, bytearray(), 0.0
+
+    def connection_made(self, transport) -> None:
+        self.transport = transport
+        self.load.idle.append(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        head = self.buffer.find(b"\r\n\r\n")
+        if head < 0:
+            return
+        at = self.buffer.find(b"content-length: ", 0, head)
+        size = int(self.buffer[at + 16 : self.buffer.find(b"\r\n", at)])
+        if len(self.buffer) >= head + 4 + size:
+            status = int(self.buffer[9:12])
+            self.buffer.clear()
+            self.load.done(self, status)
+
+    def connection_lost(self, error) -> None:
+        del error
+        if self in self.load.idle:  # the server closes connections that are idle for a minute
+            self.load.idle.remove(self)
+        else:
+            self.load.lost += 1
+
+
+class Load:
+    """Requests at a rate; statuses, and delays in seconds from when each was due."""
+
+    def __init__(self, name: str, requests, per_second: float) -> None:
+        self.name, self.requests, self.per_second = name, requests, per_second
+        self.idle, self.waiting, self.delays, self.statuses = deque(), deque(), [], []
+        self.sent, self.lost, self.ending = 0, 0, None
+
+    async def run(self, port: int, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        transports = [
+            (await loop.create_connection(lambda: Connection(self), "127.0.0.1", port))[0] for _ in range(CONNECTIONS)
+        ]
+        self.clock, start = loop.time, loop.time()
+        while (now := loop.time() - start) < seconds:
+            while self.sent < now * self.per_second:
+                self.waiting.append((start + self.sent / self.per_second, next(self.requests)))
+                self.sent += 1
+            self.pump()
+            await asyncio.sleep(TICK)
+        self.ending = asyncio.Event()
+        self.end_if_done()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.ending.wait(), 30)
+        self.took = loop.time() - start
+        for transport in transports:
+            transport.close()
+
+    def pump(self) -> None:
+        while self.waiting and self.idle:
+            connection = self.idle.popleft()
+            connection.due, body = self.waiting.popleft()
+            connection.transport.write(body)
+
+    def done(self, connection: Connection, status: int) -> None:
+        self.delays.append(self.clock() - connection.due)
+        self.statuses.append(status)
+        self.idle.append(connection)
+        self.pump()
+        self.end_if_done()
+
+    def end_if_done(self) -> None:
+        if self.ending is not None and len(self.delays) + self.lost >= self.sent:
+            self.ending.set()
+
+    def figures(self) -> dict:
+        delays = np.sort(self.delays) * 1e3
+        out = {
+            "what": self.name,
+            "answered/s": round(len(delays) / self.took, 1),
+            "not 200": self.sent - sum(status == 200 for status in self.statuses),
+            **{f"p{q} ms": round(float(np.percentile(delays, q)), 1) for q in (50, 90, 99)},
+            "longest ms": round(float(delays[-1]), 1),
+        }
+        print("  ".join(f"{key} {value}" for key, value in out.items()), flush=True)
+        return out
 
 
 def memory(pid: int) -> float:
@@ -132,13 +164,42 @@ def memory(pid: int) -> float:
     return float("nan")
 
 
-def processor_seconds(pid: int) -> float:
+class MemoryWatch(threading.Thread):
+    """The memory of a process, once a second."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.pid, self.samples, self.ending = pid, [memory(pid)], threading.Event()
+
+    def run(self) -> None:
+        while not self.ending.wait(1.0):
+            self.samples.append(memory(self.pid))
+
+    def growth(self) -> float:
+        """MB a minute over the second half, once everything that is kept has been filled."""
+        later = self.samples[len(self.samples) // 2 :]
+        return float(np.polyfit(np.arange(len(later)), later, 1)[0]) * 60 if len(later) > 1 else float("nan")
+
+
+def processor_seconds(pid: int | str) -> float:
     """What a process has used of the processors, which does not depend on who else uses them."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def main(seconds: float, classifications: float, corrections: float) -> None:
+def run_loads(loads: list[Load], port: int, seconds: float) -> None:
+    async def together() -> None:
+        await asyncio.gather(*(load.run(port, seconds) for load in loads))
+
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(together())
+    else:
+        uvloop.run(together())
+
+
+def main(seconds: float, classifications: float, corrections: float, store: str | None) -> None:
     texts, labels = messages()
     half = len(texts) // 2
     with tempfile.TemporaryDirectory() as folder:
@@ -147,52 +208,56 @@ def main(seconds: float, classifications: float, corrections: float) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "deciban", "serve", path, "--store", f"{folder}/store.sqlite", "--no-auth"]
-        options = ["--port", str(port), "--log-level", "warning"]
+        command = [sys.executable, "-m", "deciban", "serve", path, "--store", store or f"{folder}/store.sqlite"]
+        options = ["--no-auth", "--port", str(port), "--log-level", "warning"]
         with subprocess.Popen([*map(str, command), *options], stderr=subprocess.DEVNULL) as server:
-            client = Client(f"http://127.0.0.1:{port}")
-            while not client.ready():
-                time.sleep(0.05)
-            client.close()
-            predicts = [request("/v1/models/sms/predict", {"text": text}) for text in texts]
-            teaches = [
-                request("/v1/models/sms/learn", {"id": str(i), "text": text, "label": label})
-                for i, (text, label) in enumerate(zip(texts, labels, strict=True))
-            ]
-
-            async def both() -> list[dict]:
-                loads = []
-                if classifications:
-                    loads.append(load(port, cycle(predicts), classifications, seconds, CONNECTIONS))
-                if corrections:
-                    loads.append(load(port, iter(teaches * 1000), corrections, seconds, CONNECTIONS))
-                return await asyncio.gather(*loads)
-
-            asyncio.run(load_for(port, predicts, 2.0))  # until everything is warm
-            before, used = memory(server.pid), processor_seconds(server.pid)
-            found = asyncio.run(both())
-            names = [name for name, rate in (("classify", classifications), ("teach", corrections)) if rate]
-            rows = [figures(name, one) for name, one in zip(names, found, strict=True)]
-            after = memory(server.pid)
-            used = (processor_seconds(server.pid) - used) * 1e3 / sum(one["answered"] for one in found)
-            print(f"server {used:.2f} ms of a processor a request; memory {before:.0f} MB before, {after:.0f} MB after")
-            print(f"load of the machine over the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
-            server.terminate()
-            server.wait(30)
+            try:
+                client = Client(f"http://127.0.0.1:{port}")
+                while not client.ready():
+                    time.sleep(0.05)
+                client.close()
+                predicts = [request("/v1/models/sms/predict", {"text": text}) for text in texts]
+                teach = lessons(texts[half : half + TAUGHT], labels[half : half + TAUGHT])
+                # Until everything is warm, and what is kept of recent requests is full.
+                run_loads([Load("", itertools.cycle(predicts), 400.0), Load("", teach, 2.0)], port, 4.0)
+                watch, own = MemoryWatch(server.pid), processor_seconds("self")
+                watch.start()
+                used = processor_seconds(server.pid)
+                rates = {
+                    "classify": (itertools.cycle(predicts), classifications),
+                    "teach and correct": (teach, corrections),
+                }
+                loads = [Load(name, requests, rate) for name, (requests, rate) in rates.items() if rate]
+                run_loads(loads, port, seconds)
+                watch.ending.set()
+                rows = [load.figures() for load in loads]
+                answered = sum(len(load.delays) for load in loads)
+                used = (processor_seconds(server.pid) - used) * 1e3 / answered
+                own = (processor_seconds("self") - own) * 1e3 / answered
+                before, after, growth = watch.samples[0], memory(server.pid), watch.growth()
+                print(f"processor time a request: server {used:.2f} ms, generator {own:.2f} ms")
+                print(
+                    f"memory {before:.0f} MB before, {after:.0f} MB after; {growth:+.1f} MB a minute in the second half"
+                )
+                print(
+                    f"load of the machine over the last minute: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
+                )
+            finally:
+                server.terminate()
+                server.wait(30)
     RESULTS.mkdir(exist_ok=True)
     document = {"seconds": seconds, "asked/s": [classifications, corrections], "rows": rows}
-    document |= {"memory MB": [before, after], "server ms/request": used, "load": os.getloadavg()[0]}
+    document |= {"memory MB": [before, after], "memory MB/minute": growth, "server ms/request": used}
+    document |= {"generator ms/request": own, "load": os.getloadavg()[0]}
     (RESULTS / "server.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
-def cycle(items):
-    while True:
-        yield from items
-
-
-async def load_for(port: int, requests: list[bytes], seconds: float) -> None:
-    await load(port, cycle(requests), 200.0, seconds, 8)
-
-
 if __name__ == "__main__":
-    main(*map(float, [*sys.argv[1:], *("10", "2000", "50")[len(sys.argv) - 1 :]]))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--classify", type=float, default=2000.0, help="requests a second")
+    parser.add_argument("--correct", type=float, default=50.0, help="requests a second")
+    parser.add_argument("--store", help="a path or URL; an SQLite file by default")
+    parser.add_argument("--soak", type=float, metavar="MINUTES", help="run for this long instead")
+    given = parser.parse_args()
+    main(given.seconds if given.soak is None else given.soak * 60.0, given.classify, given.correct, given.store)

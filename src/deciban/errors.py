@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import reprlib
 import sys
@@ -184,6 +183,8 @@ class Repr(str):
 
 def picklable(value: Any) -> Any:
     """A value, or its repr if it cannot be pickled: an error must reach the calling process."""
+    import pickle  # rarely needed: a filter starts for every mail
+
     try:
         pickle.dumps(value)
     except Exception:  # objects fail in many ways

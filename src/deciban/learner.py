@@ -133,6 +133,10 @@ class Learner(ABC):
         """All learned rows, their labels and weights, if the model keeps them for choosing; otherwise None."""
         return None
 
+    def as_part(self) -> Self:
+        """What must be stored of sums that will be added to a model with the same choices."""
+        return self
+
     @property
     @abstractmethod
     def why_inexact(self) -> str:

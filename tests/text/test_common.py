@@ -368,3 +368,44 @@ def test_threads_change_nothing(model):
     for evidence in (laws.evidence, lambda v, jobs: laws.evidence_without(v, y, np.ones(len(y)), jobs)):
         np.testing.assert_array_equal(evidence(vectors, 1), evidence(vectors, 3))
     assert model.model_.vectors == len(model.model_.sums.blocks) * PER_BLOCK + len(RIDGES)
+
+
+@pytest.mark.parametrize("rows", [slice(240, 241), slice(240, 250), slice(240, 300)])
+def test_parts_are_stored_and_added(model, rows):
+    """Those of few documents are stored as these, without choices; their classes are not all of the model's."""
+    texts, y = corpus(300)
+    part = model.empty().partial_fit(texts[rows], y[rows])
+    document, tensors = files.parts(part.model_.as_part())
+    few = len(y[rows]) <= common.FEW_DOCUMENTS
+    assert ("common.products" not in tensors) is few
+    back = files.rebuild(document, tensors)
+    expected = TextClassifier(n_jobs=1).fit(X, Y).partial_fit(texts[rows], y[rows])
+    for one in (part.model_, back):
+        total = model.model_ + one
+        np.testing.assert_array_equal(total.sums.common.products, expected.model_.sums.common.products)
+        np.testing.assert_array_equal(total.sums.common.by_class, expected.model_.sums.common.by_class)
+        less = total - one
+        np.testing.assert_array_equal(less.sums.common.products, model.model_.sums.common.products)
+    two = back + back
+    np.testing.assert_array_equal(two.sums.common.products, 2.0 * part.model_.sums.common.products)
+
+
+def test_damaged_documents_of_a_part_are_refused(model):
+    document, tensors = files.parts(model.empty().partial_fit(X[:3], Y[:3]).model_)
+    at, ends = tensors["common.rows.at"], tensors["common.rows.ends"]
+    twice = at.copy()
+    twice[1] = twice[0]
+    for name, wrong in [
+        ("at", at + 10_000),
+        ("at", -at - 1),
+        ("at", twice),
+        ("x", tensors["common.rows.x"] + 1.0),
+        ("x", tensors["common.rows.x"] * np.nan),
+        ("ends", ends[::-1].copy()),
+        ("ends", ends[:2].copy()),
+        ("weight", -tensors["common.rows.weight"]),
+        ("weight", 5.0 * tensors["common.rows.weight"]),
+        ("code", tensors["common.rows.code"] + np.int32(3)),
+    ]:
+        with pytest.raises(FileError):
+            files.rebuild(document, {**tensors, f"common.rows.{name}": wrong})

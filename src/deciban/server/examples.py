@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import uuid
+import secrets
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -91,7 +91,7 @@ def example_of(given: Any, row: int, label: str, content: str) -> Example:
     if what is None and (content == "always" or id_ is None):
         needed = "a text, a row or a message" + ("" if content == "always" else ", or an id")
         raise RequestError("example {row} needs {needed}", row=row, needed=needed, code="no_content")
-    return Example(id_ or uuid.uuid4().hex, what, wanted, new_class, id_ is not None)
+    return Example(id_ or secrets.token_hex(16), what, wanted, new_class, id_ is not None)
 
 
 OPTIONS = {"target", "against", "by", "most"}  # fields of the request as a whole, besides those of an example

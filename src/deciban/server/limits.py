@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import OrderedDict
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from deciban.server.problems import RequestError
 
@@ -49,20 +49,22 @@ async def body_of(request: Request, most: int, seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds):
             parts, size = [], 0
-            async for part in request.stream():
-                size += len(part)
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise RequestError(
+                        "the connection was closed before the request was complete", status=400, code="closed"
+                    )
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
                 if size > most:
                     raise too_large(most)
-                parts.append(part)
+                if not message.get("more_body", False):
+                    return parts[0] if len(parts) == 1 else b"".join(parts)
     except TimeoutError:
         raise RequestError(
             "the request did not arrive within {seconds:g} seconds", status=408, code="too_slow", seconds=seconds
         ) from None
-    except ClientDisconnect:
-        raise RequestError(
-            "the connection was closed before the request was complete", status=400, code="closed"
-        ) from None
-    return b"".join(parts)
 
 
 def too_large(most: int) -> RequestError:

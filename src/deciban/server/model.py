@@ -354,7 +354,9 @@ def file_of(estimator: Any) -> bytes:
 
 def packed(sums: Any) -> bytes:
     """Sums as bytes, for the store."""
-    return zlib.compress(file_of(sums), COMPRESSION)
+    part = copy.copy(sums)
+    part.model_ = sums.model_.as_part()
+    return zlib.compress(file_of(part), COMPRESSION)
 
 
 def unpacked(data: bytes) -> Any:

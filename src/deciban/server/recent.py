@@ -22,10 +22,7 @@ class Decision:
 
     id: str
     time: float
-    label: Any
-    likeliest: Any
-    probability: float
-    margin: float
+    answer: Answer
     content: Content | None
     taught: Any = None
 
@@ -33,10 +30,10 @@ class Decision:
         return {
             "id": self.id,
             "time": self.time,
-            "label": self.label,
-            "likeliest": self.likeliest,
-            "probability": self.probability,
-            "margin": self.margin,
+            "label": self.answer.label,
+            "likeliest": self.answer.likeliest,
+            "probability": self.answer.probability,
+            "margin": self.answer.margin,
             "content": self.content if whole or self.content is None else shortened(self.content),
             "taught": self.taught,
         }
@@ -53,15 +50,7 @@ class RecentDecisions:
         if not self.most:
             return
         made = [
-            Decision(
-                id_,
-                now,
-                answer.label,
-                answer.likeliest,
-                answer.probability,
-                answer.margin,
-                content if self.keep_content and size(content) <= MAX_CHARACTERS_KEPT else None,
-            )
+            Decision(id_, now, answer, content if self.keep_content and size(content) <= MAX_CHARACTERS_KEPT else None)
             for id_, content, answer in zip(
                 ids[-self.most :], contents[-self.most :], answers[-self.most :], strict=True
             )
@@ -107,10 +96,10 @@ class RecentDecisions:
         chosen = [
             decision
             for decision in decisions
-            if (label is None or str(decision.label) == label) and not (untaught and decision.taught is not None)
+            if (label is None or str(decision.answer.label) == label) and not (untaught and decision.taught is not None)
         ]
         if order == "unsure":
-            chosen.sort(key=lambda decision: decision.margin)
+            chosen.sort(key=lambda decision: decision.answer.margin)
         return [decision.to_dict() for decision in chosen[:most]]
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 import deciban
 from deciban.server.examples import Example, examples_of, of_message
@@ -19,6 +20,7 @@ from deciban.server.play import picture, scene_of
 from deciban.server.problems import RequestError
 from deciban.server.recent import ORDERS
 from deciban.server.service import Service
+from deciban.server.store.base import StoreError
 from deciban.server.tokens import EVERYTHING, NOBODY, Caller
 from deciban.server.writer import LiveModel
 
@@ -29,6 +31,7 @@ MAX_LISTED = 1000
 UPLOADS = ("contained", "learn")  # whether an uploaded model already contains the store's examples, or must learn them
 MAX_MODEL_FILE = 1 << 30  # bytes, of an upload
 EVIDENCE_ITEMS, MAX_EVIDENCE_ITEMS = 5, 20  # in the header of a mail
+MAX_TOKEN_SECONDS = 1.0  # to wait for the tokens in the store, if earlier ones are known
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -87,7 +90,7 @@ class Exchange:
 
 def parsed_json(raw: bytes) -> dict[str, Any]:
     try:
-        body = json.loads(raw, parse_constant=no_constant)
+        body = DECODER.decode(raw.decode(json.detect_encoding(raw), "surrogatepass"))
     except (ValueError, RecursionError) as error:
         why = (
             str(error)
@@ -102,6 +105,20 @@ def parsed_json(raw: bytes) -> dict[str, Any]:
 
 def no_constant(name: str) -> None:
     raise RequestError("{value} is not a number in JSON: send null for a missing value", value=name)
+
+
+# Made once: `json.loads` and `json.dumps` make new ones for every request.
+DECODER = json.JSONDecoder(parse_constant=no_constant)
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class JSONResponse(Response):
+    """A document as JSON."""
+
+    media_type = JSON
+
+    def render(self, content: Any) -> bytes:
+        return ENCODER.encode(content).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +172,7 @@ def prediction(example: Example, answer: Answer) -> dict[str, Any]:
         "id": example.id,
         "label": answer.label,
         "probability": answer.probability,
-        "probabilities": {str(c): float(p) for c, p in zip(answer.classes, answer.probabilities, strict=True)},
+        "probabilities": dict(zip(map(str, answer.classes), answer.probabilities.tolist(), strict=True)),
     }
 
 
@@ -262,7 +279,7 @@ async def changed(exchange: Exchange, kind: str, label: str) -> Response:
 
 async def models(exchange: Exchange) -> Response:
     service = exchange.service
-    described = await service.in_thread(lambda: [summary(service.describe(live)) for live in service.models.values()])
+    described = await service.from_store(lambda: [summary(service.describe(live)) for live in service.models.values()])
     return JSONResponse({"models": described})
 
 
@@ -271,7 +288,7 @@ def summary(description: dict[str, Any]) -> dict[str, Any]:
 
 
 async def model(exchange: Exchange) -> Response:
-    return JSONResponse(await exchange.service.in_thread(exchange.service.describe, exchange.live))
+    return JSONResponse(await exchange.service.from_store(exchange.service.describe, exchange.live))
 
 
 async def quality(exchange: Exchange) -> Response:
@@ -326,7 +343,7 @@ async def decision(exchange: Exchange) -> Response:
 
 async def example(exchange: Exchange) -> Response:
     live, id_, service = exchange.live, exchange.request.path_params["id"], exchange.service
-    stored = await service.in_thread(service.store.example, live.name, id_)
+    stored = await service.from_store(service.store.example, live.name, id_)
     if stored is None:
         raise RequestError("no example with the id {value!r} was learned", status=404, code="unknown_id", value=id_)
     out = {
@@ -344,7 +361,7 @@ async def example(exchange: Exchange) -> Response:
 async def log(exchange: Exchange) -> Response:
     live, service = exchange.live, exchange.service
     after, most = exchange.number("after", -1, most=1 << 62, least=-1), exchange.number("most", 100)
-    lines = await service.in_thread(service.store.lines, live.name, after, most)
+    lines = await service.from_store(service.store.lines, live.name, after, most)
     document = [{"seq": one.seq, "kind": one.kind, "id": one.id, "time": one.time, "actor": one.actor} for one in lines]
     return JSONResponse({"model": live.name, "log": document})
 
@@ -387,7 +404,7 @@ async def readyz(exchange: Exchange) -> Response:
     well = service.ready and service.writer.alive and service.writer.healthy
     if well:
         try:
-            await service.in_thread(service.store.ping)
+            await service.from_store(service.store.ping)
         except Exception:
             well = False
     return JSONResponse({"status": "ready" if well else "not ready"}, 200 if well else 503)
@@ -443,5 +460,13 @@ async def caller_of(request: Request, service: Service) -> Caller:
     if kind.lower() != "bearer" or not secret:
         return NOBODY
     tokens = service.tokens
-    caller = tokens.caller(secret) if tokens.fresh else await service.in_thread(tokens.caller, secret)
+    if not tokens.fresh:
+        try:
+            async with asyncio.timeout(MAX_TOKEN_SECONDS):
+                await service.from_store(tokens.refresh)
+        except (TimeoutError, StoreError):
+            if not tokens.known:
+                raise StoreError("the tokens cannot be read from the store: try again") from None
+            tokens.retry_later()  # predictions go on while the store is away
+    caller = tokens.caller(secret)
     return NOBODY if caller is None else caller

@@ -15,6 +15,7 @@ from deciban.server.config import ServerSettings
 
 LEVELS = ("debug", "info", "warning", "error")
 END_SECONDS = 30  # for requests in progress, after SIGTERM
+SWITCH_SECONDS = 0.0005  # how long the event loop waits for the interpreter while another thread learns; usually 0.005
 
 
 def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable[[str], None] = print) -> None:
@@ -23,6 +24,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         import uvicorn
 
         from deciban.server.app import make_app
+        from deciban.server.http import HttpServer, max_connections
     except ImportError as error:
         raise DecibanError(
             "the server needs {package!r}: pip install 'deciban[server]'", package=error.name or "starlette"
@@ -37,6 +39,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
     )
     warnings.simplefilter("ignore")  # a warning may quote content; errors go only to the sender
+    sys.setswitchinterval(SWITCH_SECONDS)
     service = Service(settings, rebuild=rebuild)
     if settings.auth and not service.store.tokens():
         announce("there is no token yet: create one with `deciban token create NAME --scope teach`")
@@ -56,6 +59,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         proxy_headers=False,
         timeout_graceful_shutdown=END_SECONDS,
         timeout_keep_alive=60,
+        limit_concurrency=max_connections(),
     )
     if settings.socket is not None and os.path.exists(settings.socket):
         if not stat.S_ISSOCK(os.stat(settings.socket).st_mode):
@@ -63,7 +67,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
                 "{file!r} exists and is not a socket: remove it, or choose another path", file=settings.socket
             )
         os.unlink(settings.socket)  # left by a server that was killed
-    server = uvicorn.Server(config)
+    server = HttpServer(config, settings.timeout)
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: None)  # uvicorn shuts down, and then raises it again
     server.run()

@@ -38,8 +38,10 @@ from deciban.threads import own_threads
 RETENTION_SECONDS = 60.0
 RETENTION_BATCH = 200  # examples forgotten at a time
 REBUILD_BATCH = 1000  # examples read at a time
+STORE_THREADS = 2  # that read the store, so that predictions do not wait for one that hangs
 ACTOR = "server"
 ONLY_MODEL = "-"  # in place of a name
+FEWER = ": try again, with fewer examples"
 
 log = logging.getLogger("deciban.server")
 
@@ -71,6 +73,7 @@ class Service:
             snapshot_seconds=settings.snapshot_seconds,
         )
         self.pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="deciban-answers")
+        self.store_pool = ThreadPoolExecutor(STORE_THREADS, thread_name_prefix="deciban-store")
         self.answering = {name: Answering(live, self.pool) for name, live in self.models.items()}
         self.playing = asyncio.Semaphore(1)
         self._ending, self._held = threading.Event(), ExitStack()
@@ -94,6 +97,7 @@ class Service:
             self._retention.join()
         self.writer.stop()
         self.pool.shutdown()
+        self.store_pool.shutdown()
         self.store.close()
         self._held.close()
 
@@ -220,7 +224,14 @@ class Service:
 
     async def predict(self, live: LiveModel, examples: Sequence[Example]) -> tuple[ServedModel, list[Answer]]:
         contents = [example.content for example in examples if example.content is not None]
-        model, answers = await self.in_time(self.answering[live.name].answers(contents))
+        future = self.answering[live.name].answers(contents)
+        timer = asyncio.get_running_loop().call_later(self.settings.timeout, expire, future)  # quicker than wait_for
+        try:
+            model, answers = await future
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            timer.cancel()
         live.last_content = contents[-1]
         live.recent.add([example.id for example in examples], contents, answers, time.time())
         live.quality.answered(answers)
@@ -241,18 +252,25 @@ class Service:
         """Run something slow outside the event loop."""
         return await self.in_time(asyncio.get_running_loop().run_in_executor(self.pool, work, *given))
 
-    async def in_time(self, work: Awaitable[Result], advice: str = ": try again, with fewer examples") -> Result:
+    async def from_store(self, work: Any, *given: Any) -> Any:
+        """Run something that reads the store."""
+        return await self.in_time(asyncio.get_running_loop().run_in_executor(self.store_pool, work, *given))
+
+    async def in_time(self, work: Awaitable[Result], advice: str = FEWER) -> Result:
         """The same, within the time limit of requests."""
         try:
             return await asyncio.wait_for(work, self.settings.timeout)
         except TimeoutError:
-            raise RequestError(
-                "it took longer than {seconds:g} seconds{advice}",
-                advice=advice,
-                status=503,
-                code="timeout",
-                seconds=self.settings.timeout,
-            ) from None
+            raise self._too_slow(advice) from None
+
+    def _too_slow(self, advice: str = FEWER) -> RequestError:
+        return RequestError(
+            "it took longer than {seconds:g} seconds{advice}",
+            advice=advice,
+            status=503,
+            code="timeout",
+            seconds=self.settings.timeout,
+        )
 
     def evaluate(self, live: LiveModel, examples: Sequence[Example]) -> dict[str, Any]:
         """Evaluate the model on labelled examples, without learning them."""
@@ -328,3 +346,8 @@ class Service:
             raised = {alarm.code for alarm in self.alarms(live)}
             for code in ("accuracy", "log_loss", "overconfident", "drift", "class_shares"):
                 yield "deciban_alarm", own | {"code": code}, float(code in raised)
+
+
+def expire(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_exception(TimeoutError())

@@ -64,24 +64,34 @@ class TokenTable:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._lock, self._read, self._tokens = threading.Lock(), 0.0, dict[str, StoredToken]()
+        self._lock, self._read = threading.Lock(), -REFRESH_SECONDS
+        self._tokens: dict[str, StoredToken] | None = None
 
     def caller(self, secret: str) -> Caller | None:
-        """The caller with this token; None if it is unknown or revoked."""
+        """The caller with this token, as last read; None if it is unknown or revoked."""
         mine = hashed(secret)
-        token = self._current().get(mine)
+        token = (self._tokens or {}).get(mine)
         if token is None or token.revoked is not None or not hmac.compare_digest(token.hash, mine):
             return None
         return Caller(token.name, frozenset(token.scopes))
 
     @property
     def fresh(self) -> bool:
-        """Whether the tokens need not be reread, so that `caller` does not wait."""
-        return time.monotonic() - self._read < REFRESH_SECONDS
+        """Whether the tokens need not be reread."""
+        return self.known and time.monotonic() - self._read < REFRESH_SECONDS
 
-    def _current(self) -> dict[str, StoredToken]:
+    @property
+    def known(self) -> bool:
+        """Whether they were ever read."""
+        return self._tokens is not None
+
+    def refresh(self) -> None:
+        """Read the tokens, unless another thread has just done so."""
         with self._lock:
             if not self.fresh:
                 self._tokens = {token.hash: token for token in self.store.tokens()}
                 self._read = time.monotonic()
-            return self._tokens
+
+    def retry_later(self) -> None:
+        """Use those that are known for as long as if they had been reread."""
+        self._read = time.monotonic()

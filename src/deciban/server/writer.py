@@ -26,7 +26,7 @@ from deciban.server.store.base import Outcome, PackedSums, Store, StoreError
 from deciban.server.store.content import ContentKeeper, canonical
 
 MAX_EXAMPLES = 1000  # of one transaction, unless a single request has more
-MAX_SUMS = 200  # transactions between snapshots: after a crash, this many sums are added
+MAX_SUMS = 500  # transactions between snapshots: after a crash, this many sums are added
 IDLE_SECONDS = 1.0
 POLL_SECONDS = 0.1  # if other servers write too
 
@@ -166,10 +166,10 @@ class ChangeWriter:
         """Add what other servers learned, and save snapshots that are due."""
         for live in self.models.values():
             try:
+                if not self.healthy:
+                    self.store.probe()
                 if self.store.shared:
                     self._catch_up(live)
-                elif not self.healthy:
-                    self.store.ping()
                 self.healthy = True
             except Exception as error:
                 self._failed(error)

@@ -295,6 +295,9 @@ class TableModel(Learner):
     def zero(self) -> TableModel:
         return replace(self.scale(0.0), unlabelled=0)
 
+    def as_part(self) -> TableModel:
+        return replace(self, record=replace(self.record, later=Deferred.of(None)))  # importance stays with the whole
+
     def scale(self, share: float) -> TableModel:
         experts = tuple(expert.scaled(share) for expert in self.experts)
         return replace(self, weight=self.weight * share, experts=experts)

@@ -176,9 +176,22 @@ class CommonItems:
 
     # ------------------------------------------------------------------ the group
 
+    def has_items_of(self, other: CommonItems) -> bool:
+        """Whether both have the same items in the same order, as parts of one model have."""
+        if other.items is self.items:
+            return True
+        if not np.array_equal(self.block, other.block) or not np.array_equal(self.number, other.number):
+            return False
+        if any(self.items.size(block) != other.items.size(block) for block in BLOCKS):
+            return False
+        return all((to == np.arange(len(to))).all() for to in self.items.places(other.items).values())
+
     def plus(self, other: CommonItems, sign: float = 1.0) -> CommonItems | None:
         """The sum over the items that both have, or with sign −1 the difference; None if they share no item."""
-        if other.items is self.items:
+        if self.has_items_of(other):
+            if sign > 0 and self.summed.base is None and other.summed.base is None:
+                together = self.summed.plus(other.summed.rows)
+                return replace(self, by_class=self.by_class + other.by_class, summed=together)
             both = mine = theirs = np.arange(self.size)
         else:
             to = self.items.places(other.items)
@@ -263,7 +276,7 @@ class CommonItems:
         """The same with class c as class to[c] of k."""
         by_class = np.zeros((k, self.size))
         by_class[to] = self.by_class
-        return replace(self, by_class=by_class)
+        return replace(self, by_class=by_class, summed=self.summed.in_classes(to))
 
 
 def restored(items: Items, block: Codes, number: Codes, by_class: Floats, products: Floats) -> CommonItems:

@@ -37,6 +37,7 @@ from deciban.text.store import Flat, ItemSums
 from deciban.text.sums import MAX_ITEMS, Limit, TextSums
 from deciban.text.tables import MAX_CLASS_FACTORS, STRENGTHS, VECTORS
 from deciban.text.tokens import BY_SPACES, TokenRule
+from deciban.text.updates import PENDING_PRODUCTS, ItemProducts, Update
 
 if TYPE_CHECKING:
     from deciban.text.plain import Plain
@@ -115,10 +116,44 @@ def lexicon_parts(lexicon: Items, before: str = "") -> dict[str, Array]:
 
 def common_parts(common: CommonItems) -> dict[str, Array]:
     """The items that are modelled jointly, and their sums; of the symmetric products, one half."""
-    half = common.products[np.tril_indices(common.size)]
     tensors: dict[str, Array] = {"block": common.block, "number": common.number}
-    tensors |= {"by_class": common.by_class, "products": half}
+    if common.summed.base is None:  # few documents: they take less room than their sums
+        tensors |= row_parts(common.summed.rows)
+    else:
+        half = common.products[np.tril_indices(common.size)]
+        tensors |= {"by_class": common.by_class, "products": half}
     return {f"common.{name}": array for name, array in tensors.items()} | lexicon_parts(common.items, "common.")
+
+
+def row_parts(rows: tuple[Update, ...]) -> dict[str, Array]:
+    """Documents as the items that they have, one after another."""
+    ends = np.cumsum([len(row.at) for row in rows], dtype=np.int64)
+    at = np.concatenate([np.zeros(0, np.int32), *(row.at for row in rows)]).astype(np.int32)
+    x = np.concatenate([np.zeros(0), *(row.x for row in rows)])
+    weight, code = np.array([row.weight for row in rows]), np.array([row.code for row in rows], dtype=np.int32)
+    return {"rows.ends": ends, "rows.at": at, "rows.x": x, "rows.weight": weight, "rows.code": code}
+
+
+def read_rows(own: Mapping[str, Array], d: int, k: int) -> tuple[Update, ...]:
+    """The inverse of `row_parts`: of each document, x from 0 to 1 of distinct items."""
+    ends, at, code = (
+        of_kind(own, name, kind)
+        for name, kind in (("rows.ends", np.int64), ("rows.at", np.int32), ("rows.code", np.int32))
+    )
+    n = len(ends)
+    x, weight = checked(own, "rows.x", (len(at),)), checked(own, "rows.weight", (n,))
+    firsts = np.concatenate([np.zeros(1, np.int64), ends])
+    if (np.diff(firsts) < 0).any() or firsts[-1] != len(at) or len(code) != n or n > PENDING_PRODUCTS:
+        raise FileError("the number of documents of the items that it models jointly is wrong")
+    if ((at < 0) | (at >= d)).any() or ((x < 0) | (x > 1)).any() or ((code < 0) | (code >= k)).any():
+        raise FileError("a document of the items that it models jointly has an item or a class that is unknown")
+    rows = tuple(
+        Update(at[a:b], x[a:b], float(w), int(c))
+        for a, b, w, c in zip(firsts[:-1], ends, weight, code.tolist(), strict=True)
+    )
+    if (weight <= 0).any() or any(len(np.unique(row.at)) < len(row.at) for row in rows):
+        raise FileError("a document of the items that it models jointly has an item twice, or no weight")
+    return rows
 
 
 def rebuild(document: Mapping[str, Any], tensors: Mapping[str, Array]) -> Graded | Plain:
@@ -210,8 +245,17 @@ def read_common(
     sizes = np.array([items.size(b) for b in BLOCKS])
     if not ((number >= 0) & (number < sizes[block])).all() or len(np.unique(np.stack([block, number]), axis=1).T) < d:
         raise FileError("the items that it models jointly are not distinct")
+    more = 1.0 + 1e-9
+    if "rows.ends" in own:
+        rows = read_rows(own, d, k)
+        by_class = np.zeros((k, d))
+        for row in rows:
+            by_class[row.code, row.at] += row.weight * row.x
+        if (by_class > weight[:, None] * more).any():
+            raise FileError("the sums of the items that it models jointly do not match its documents")
+        return CommonItems(items, block, number, by_class, ItemProducts(None, rows, d))
     by_class, half = checked(own, "by_class", (k, d)), checked(own, "products", (d * (d + 1) // 2,))
-    products, more = np.empty((d, d)), 1.0 + 1e-9
+    products = np.empty((d, d))
     if (by_class < 0).any() or (by_class > weight[:, None] * more).any():
         raise FileError("the sums of the items that it models jointly do not match its documents")
     if not kernel.unpack(half, products, more) or (np.diagonal(products) > weight.sum() * more).any():

@@ -312,6 +312,9 @@ class Graded(Learner):
             kept=self.kept + other.kept,
         )
 
+    def as_part(self) -> Graded:
+        return replace(self, choice=None)  # the sum has the choice of the model that has one: see `_plus`
+
     def _chosen_if_possible(self, n_jobs: int | None = None) -> Graded:
         """With weights fitted as soon as there are documents to fit them on."""
         untried = self.choosing and self.choice is None and not self.unlabelled

@@ -198,7 +198,7 @@ class TextSums:
         common, updates = self.common, None
         if common is not None and other.common is not None:
             updates = other.common.updates(to, sign)
-            if updates is None or other.common.items is not common.items:
+            if updates is None or not common.has_items_of(other.common):
                 return None
         store = self.store.changed(self.limit.lasting) if isinstance(self.store, Flat) else self.store
         changed = store.plus(other.store.flat(), to, sign, self.limit.slack(other.weight.sum()) if sign < 0 else {})
@@ -278,7 +278,10 @@ class TextSums:
     def common_with(self, other: TextSums) -> CommonItems | None:
         """The sums of both over the items that are modelled jointly; None if either has none."""
         for mine, theirs in ((self, other), (other, self)):
-            if theirs.common is None and not theirs.weight.any():  # it has learned nothing
+            if theirs.weight.any():
+                continue
+            same = theirs.common is None or (mine.common is not None and mine.common.has_items_of(theirs.common))
+            if same:  # it has learned nothing
                 return mine.common
         return None if self.common is None or other.common is None else self.common.plus(other.common)
 

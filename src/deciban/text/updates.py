@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deciban._kernel import common as kernel
-from deciban._typing import Codes, Floats
+from deciban._typing import Array, Codes, Floats
 from deciban.measure import RESIDUE
 
 MAX_RANK = 128  # vectors beside an inverse
@@ -50,6 +50,12 @@ class ItemProducts:
             return ItemProducts(self._matrix, rows)
         together = ItemProducts(self.base, self.rows + rows, self.size)
         return together if len(together.rows) < PENDING_PRODUCTS else ItemProducts(together.matrix)
+
+    def in_classes(self, to: Array) -> ItemProducts:
+        """The same with class c as class to[c]."""
+        if not self.rows:
+            return self
+        return ItemProducts(self.base, tuple(row._replace(code=int(to[row.code])) for row in self.rows), self.size)
 
     @property
     def matrix(self) -> Floats:

@@ -202,6 +202,11 @@ class Store(ABC):
         """Raise a StoreError if the store cannot be reached."""
         self.read("SELECT 1")
 
+    def probe(self) -> None:
+        """Raise a StoreError if the store cannot be written: if the disk is full, it can still be read."""
+        with self.transaction():
+            self.set("probe", secrets.token_hex(SECRET_BYTES))
+
     # ------------------------------------------------------------------ inside a transaction
 
     def find(self, model: str, ids: Sequence[str]) -> dict[str, StoredExample]:

@@ -6,12 +6,14 @@ import io
 import os
 import re
 from collections.abc import Collection, Iterator
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from deciban.errors import FileError
 from deciban.text.mail.message import MAX_MAIL_BYTES, Mail, read
 from deciban.text.mail.mime import FIELD, is_dated
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LINE_BYTES = 1 << 16  # read at a time if a line is longer
 QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -28,6 +30,7 @@ def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None =
     A file that does not look like mail is an error, unless its name ends in .eml; an empty file is an empty mbox.
 
     >>> import tempfile
+    >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "inbox")
     ...     _ = path.write_text("From me Sat Jan  3 01:05:34 1996\\nSubject: One\\n\\n"
@@ -35,6 +38,8 @@ def read_mailbox(path: str | os.PathLike[str], headers: Collection[str] | None =
     ...     [(mail.subject, mail.body) for mail in read_mailbox(path)]
     [('One', ''), ('Two', 'From here\\n')]
     """
+    from pathlib import Path  # a filter of single mails does without
+
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no mailbox {str(path)!r}")

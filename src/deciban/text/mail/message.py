@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from deciban.errors import KindError
@@ -34,7 +33,6 @@ LOOKS_LIKE_HTML = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Mail:
     """A mail: its header fields (name, value), its text, and its other parts.
 
@@ -49,10 +47,45 @@ class Mail:
     At noon.
     """
 
+    # Not a dataclass: a filter starts for every mail, and importing `dataclasses` takes as long as reading the mail.
+    __slots__ = ("attachments", "body", "headers", "parts")
     headers: tuple[tuple[str, str], ...]
     body: str
-    attachments: tuple[tuple[str, str], ...] = ()
-    parts: tuple[tuple[str, str], ...] = ()
+    attachments: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[str, str], ...]
+
+    def __init__(
+        self,
+        headers: tuple[tuple[str, str], ...],
+        body: str,
+        attachments: tuple[tuple[str, str], ...] = (),
+        parts: tuple[tuple[str, str], ...] = (),
+    ) -> None:
+        given = {"headers": headers, "body": body, "attachments": attachments, "parts": parts}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Mail cannot be changed: {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a Mail cannot be changed: {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if isinstance(other, Mail) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._values())
+
+    def __reduce__(self) -> tuple[type[Mail], tuple[Any, ...]]:
+        return Mail, self._values()
+
+    def __repr__(self) -> str:
+        headers, body, attachments, parts = self._values()
+        return f"Mail({headers=!r}, {body=!r}, {attachments=!r}, {parts=!r})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return self.headers, self.body, self.attachments, self.parts
 
     @property
     def subject(self) -> str:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote_to_bytes
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deciban._kernel import mail as kernel
 from deciban.text.mail.decode import characters, header, one_line, transfer
@@ -37,8 +35,7 @@ UNICODE = "unicode"
 Fields = tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of a mail: its header, and either bytes or other parts."""
 
     fields: Fields  # decoded, each on one line
@@ -80,7 +77,7 @@ def parse_part(raw: bytes, depth: int, default: str, part_numbers: Iterator[int]
         inner = "message/rfc822" if part.kind == "multipart/digest" else ""
         sections = cut(part.data, boundary) if boundary else []
         if not sections and (boundary := likely_boundary(part)):
-            part, sections = replace(part, kind=part.kind or "multipart/mixed"), cut(part.data, boundary)
+            part, sections = part._replace(kind=part.kind or "multipart/mixed"), cut(part.data, boundary)
         children = [
             parse_part(section, depth + 1, inner, part_numbers)
             for section, _ in zip(sections, part_numbers, strict=False)
@@ -89,7 +86,7 @@ def parse_part(raw: bytes, depth: int, default: str, part_numbers: Iterator[int]
         children = [parse_part(transfer(part.data, part.encoding).lstrip(b"\n"), depth + 1, "", part_numbers)]
     else:
         return part
-    return replace(part, data=b"", children=tuple(children)) if children else part
+    return part._replace(data=b"", children=tuple(children)) if children else part
 
 
 def from_message(message: Message[Any, Any], depth: int = 0) -> Part:
@@ -107,14 +104,14 @@ def from_message(message: Message[Any, Any], depth: int = 0) -> Part:
     if depth == MAX_DEPTH:
         return part
     children = [from_message(child, depth + 1) for child in payload[:MAX_PARTS] if isinstance(child, Message)]
-    return replace(part, children=tuple(children))
+    return part._replace(children=tuple(children))
 
 
 def as_unicode(part: Part) -> Part:
     """The same part, marked as UTF-8 because it was encoded from a str, whatever charset it declares."""
     if part.children:
-        return replace(part, children=tuple(map(as_unicode, part.children)))
-    return part if part.encoding in ENCODINGS else replace(part, encoding=UNICODE)
+        return part._replace(children=tuple(map(as_unicode, part.children)))
+    return part if part.encoding in ENCODINGS else part._replace(encoding=UNICODE)
 
 
 def is_unicode(text: str) -> bool:
@@ -210,7 +207,11 @@ def parameter(given: dict[str, str], name: str) -> str:
         keys += [f"{name}*{number}", f"{name}*{number}*"]
     value = "".join(given[key] for key in keys if key in given)
     charset, quoted, rest = value.partition("'")
-    return one_line(characters(unquote_to_bytes(rest.partition("'")[2]), charset)) if quoted else value
+    if not quoted:
+        return value
+    from urllib.parse import unquote_to_bytes  # few names are encoded so
+
+    return one_line(characters(unquote_to_bytes(rest.partition("'")[2]), charset))
 
 
 def likely_boundary(part: Part) -> str:
