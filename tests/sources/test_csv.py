@@ -186,8 +186,8 @@ def test_hostile_cells_come_out_as_python_writes_them(tmp_path_factory, cells):
     path = tmp_path_factory.mktemp("hostile") / "a.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n")
-        writer.writerows([("a", "b"), *cells])
-    source = open_source([path], delimiter=",", missing=[], types={"a": pa.string(), "b": pa.string()})
+        writer.writerows([("first", "second"), *cells])
+    source = open_source([path], delimiter=",", missing=[], types={"first": pa.string(), "second": pa.string()})
     # An empty cell, or a single blank, is a missing value.
     assert [tuple(row.values()) for row in rows(source)] == [
         tuple(cell if cell not in ("", " ") else None for cell in row) for row in cells
