@@ -6,24 +6,11 @@
 #include <math.h>
 #include <stddef.h>
 
-/* A copy of each loop for processors with fused multiply-add. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define FUSED __attribute__((target_clones("fma", "default")))
-#else
-#define FUSED
-#endif
+#include "compiler.h"
 
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
 #define LANES 4
 typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
 #define LANE(v, l) (v)[l]
-#else
-#define INLINE static inline
-#define LANES 1
-typedef double lanes;
-#define LANE(v, l) (v)
-#endif
 
 #define AT(address) (*(lanes *)(address))
 #define FROM(address) (*(const lanes *)(address))
