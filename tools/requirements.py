@@ -1,6 +1,6 @@
 """Print the requirements of an extra, one per line: `pip` itself reports them only after building.
 
-With `--build`, print the build requirements.
+With `--build`, print the build requirements; with `--oldest` before the extras, the oldest versions that are allowed.
 """
 
 from __future__ import annotations
@@ -28,5 +28,8 @@ def requirements(extras: list[str]) -> Iterator[str]:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--build"]:
         print(*BUILD["requires"], "ninja", sep="\n")  # meson runs ninja, and would fetch it into each build
+    elif sys.argv[1:2] == ["--oldest"]:
+        allowed = requirements([*PROJECT["dependencies"], *(f"deciban[{extra}]" for extra in sys.argv[2:])])
+        print(*sorted({re.sub(r">=([\w.]+)[^;]*", r"==\1", one) for one in allowed}), sep="\n")
     else:
         print(*requirements([*PROJECT["dependencies"], *(f"deciban[{extra}]" for extra in sys.argv[1:])]), sep="\n")

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def people(rows: int, seed: int = 0) -> pd.DataFrame:
     """Customers, some of whom leave: numbers, a category, a boolean and a date, with values missing."""
+    import pandas as pd
+
     rng = np.random.default_rng(seed)
     leaves = rng.random(rows) < 0.4
     plan = np.where(leaves, rng.choice(["basic", "basic", "plus"], rows), rng.choice(["basic", "plus", "gold"], rows))
@@ -37,4 +42,6 @@ def write_people(frame: pd.DataFrame, path: Path) -> Path:
 
 def read_people(path: Path) -> pd.DataFrame:
     """The same file, read by pandas."""
+    import pandas as pd
+
     return pd.read_csv(path, na_values=["?"], keep_default_na=False, parse_dates=["joined"])

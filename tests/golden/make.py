@@ -1,8 +1,8 @@
 """Golden files: a small model of every kind as this version writes it, and what it says of a few rows.
 
-A file that was written once must stay readable: these are never written anew for a format that has been released. A new
-format gets a folder of its own: `python tests/golden/make.py FOLDER`. A new kind is added to a folder by its name:
-`python tests/golden/make.py FOLDER NAME`.
+A file that was written once must stay readable (docs/policy.md): these are never written anew. Folder `1` is of the
+time before the first release, `1.0` of version 1.0; a version that writes other files gets a folder of its own: `python
+tests/golden/make.py FOLDER`. A new kind is added to a folder by its name: `python tests/golden/make.py FOLDER NAME`.
 """
 
 from __future__ import annotations

@@ -10,12 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
-#endif
-#define INLINE static inline __attribute__((always_inline))
+#include "compiler.h"
 
 enum { UNSEEN = 255, BLOCK = 512, MOST_PARENTS = 6 };
 

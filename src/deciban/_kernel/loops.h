@@ -1,5 +1,5 @@
 /* The innermost loops, in C for two things that Cython does not have: `restrict`, and a second copy of each loop for
- * processors with AVX2, chosen when the library is loaded (other compilers and processors get the plain one). */
+ * processors with wider vectors (see compiler.h). */
 #ifndef DECIBAN_LOOPS_H
 #define DECIBAN_LOOPS_H
 
@@ -8,18 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
-#endif
-
-/* The same for processors that also multiply and add at once, where the compiler knows how to choose them. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define MODERN __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define MODERN CLONES
-#endif
+#include "compiler.h"
 
 /* x[c] += w (row - p[c]), and with xx also xx[c] += w (row - p[c])^2, for rows of class c = y[i]. */
 #define DEFINE_SUM_ROWS(NAME, NUMBER)                                                                                  \

@@ -7,11 +7,7 @@
 
 #include "lanes.h"
 
-#if defined(__GNUC__)
 #define LANE(v, l) (v)[l]
-#else
-#define LANE(v, l) (v)
-#endif
 
 enum { TOGETHER = 4 }; /* rows of a root computed side by side: their sums do not wait for each other */
 

@@ -8,12 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__linux__)
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
-#endif
-#define INLINE static inline __attribute__((always_inline))
+#include "compiler.h"
 
 enum { HELD = 32 }; /* vectors whose products are computed at a time */
 typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));

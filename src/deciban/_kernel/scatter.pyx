@@ -5,7 +5,7 @@ Differences from a pivot or a mean are taken first, in float64, and only then mu
 A NaN entry gives NaN; an infinite entry gives NaN or an infinity.
 """
 from cython cimport floating
-from libc.math cimport isfinite, lgamma, log, log1p, sqrt, INFINITY, M_PI, NAN
+from libc.math cimport isfinite, lgamma, log, log1p, sqrt, INFINITY, NAN
 from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
@@ -57,6 +57,7 @@ cdef enum:
     SHIFTS = 16777216      # largest table of shifts between classes
 
 cdef double LOG_2PI = 1.8378770664093453
+cdef double PI = 3.141592653589793
 cdef double LOG_2 = 0.6931471805599453
 cdef double RESIDUE = 2.0 ** -30  # a weight this small relative to its value before a subtraction is rounding
 cdef double RATIO = 2.0 ** 15     # variances that change by more than this factor without a row are recomputed
@@ -433,7 +434,7 @@ cdef void denominators(Plan* p, const double[::1] n, double w) noexcept nogil:
         dof = (1.0 - p.tie) * left + p.tie * (p.total - w)
         p.apart[c] = dof * (1.0 + 1.0 / left)
         p.power[c] = 0.5 * (dof + p.d)
-        p.height[c] = lgamma(p.power[c]) - lgamma(0.5 * dof) - 0.5 * p.d * log(M_PI * p.apart[c])
+        p.height[c] = lgamma(p.power[c]) - lgamma(0.5 * dof) - 0.5 * p.d * log(PI * p.apart[c])
 
 
 cdef inline double density(const Plan* p, Py_ssize_t side, double log_det, double q) noexcept nogil:

@@ -67,10 +67,8 @@ typedef struct {
 } Ahead;
 
 INLINE void fetch_ahead(Ahead *ahead) {
-#if defined(__GNUC__)
     const char *stop = ahead->stop - ahead->next < ahead->bytes ? ahead->stop : ahead->next + ahead->bytes;
     for (; ahead->next < stop; ahead->next += 64) __builtin_prefetch(ahead->next, 0, 2);
-#endif
 }
 
 /* target[r][l] += out[r][l] for r < rows, l < columns. */

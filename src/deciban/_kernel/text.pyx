@@ -7,10 +7,12 @@ in one thread; callers run them in threads. Several threads may read a set at on
 use it.
 """
 import os
+from threading import Lock
 from time import sleep
 
 import numpy as np
 
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -204,17 +206,24 @@ cdef void start() except *:
 start()
 
 cdef bint normal_forms_filled = False
+cdef object FILLING = Lock()  # held while the tables of normal forms are filled
 
 
 cdef int fill_normal_forms() except -1:
     """The NFKC of each character of the basic plane, if it can be replaced independently."""
     global normal_forms_filled
+    with FILLING:
+        if not normal_forms_filled:
+            derive_normal_forms()
+            normal_forms_filled = True
+    return 0
+
+
+cdef int derive_normal_forms() except -1:
     import unicodedata
 
     cdef int c
     cdef str old, new, parts
-    if normal_forms_filled:
-        return 0
     awkward = set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))  # jamo, which are composed by rule
     for c in range(0x10000):
         normal_forms[c] = c
@@ -237,7 +246,6 @@ cdef int fill_normal_forms() except -1:
     for c in range(0xA0, 0x10000):
         if normal_classes[c] == IS_REPLACED and normal_classes[normal_forms[c]]:
             normal_classes[c] = IS_AWKWARD
-    normal_forms_filled = True
     return 0
 
 
@@ -526,26 +534,32 @@ cdef str described(object value):
     return f"{article} {name} ({shown if len(shown) <= 60 else shown[:57] + '...'})"
 
 
+cdef object USERS = object()  # held while who uses which sets is looked at or changed, where the interpreter has no lock
+
+
 cdef class Shared:
     """A lock: several threads may read at once, or one may write."""
     cdef int readers, waiting
     cdef bint changing
 
     cdef int enter(self, bint change) except -1:
-        if self.changing or (change and self.readers):
+        cdef bint busy
+        with cython.critical_section(USERS):
+            busy = self.changing or (change and self.readers)
+            if not busy:
+                self.changing = change
+                self.readers += not change
+        if busy:
             raise RuntimeError("the set is being used in another thread: give each thread a set of its own and merge them, "
                                "or let them only read")
-        if change:
-            self.changing = True
-        else:
-            self.readers += 1
         return 0
 
     cdef int leave(self, bint change) except -1:
-        if change:
-            self.changing = False
-        else:
-            self.readers -= 1
+        with cython.critical_section(USERS):
+            if change:
+                self.changing = False
+            else:
+                self.readers -= 1
         return 0
 
 
@@ -1252,48 +1266,59 @@ cdef class Sets:
     """The sets of a lexicon, one for each block, of which `RowReader` reads and adds items."""
     cdef Vocabulary words, characters
     cdef PairVocabulary pairs, headers, gaps, repeats
+    cdef tuple each
 
     def __init__(self, Vocabulary words not None, PairVocabulary pairs not None, PairVocabulary headers not None,
                  PairVocabulary gaps not None, Vocabulary characters not None, PairVocabulary repeats not None):
         self.words, self.pairs, self.headers = words, pairs, headers
         self.gaps, self.characters, self.repeats = gaps, characters, repeats
-
-    cdef list all(self):
-        return [self.words, self.pairs, self.headers, self.gaps, self.characters, self.repeats]
+        self.each = (words, pairs, headers, gaps, characters, repeats)
 
     cdef bint in_use(self, bint by_readers):
-        """Whether anybody changes the sets, or reads them."""
+        """Whether anybody changes the sets, or reads them. The caller holds USERS."""
         cdef bint busy = False
-        for one in self.all():
+        for one in self.each:
             busy = busy or (<Shared> one).changing or (by_readers and (<Shared> one).readers > 0)
         return busy
 
     cdef int enter(self) except -1:
         """Lets nobody change the sets. Threads that wait to change them go first."""
-        while self.words.waiting or self.in_use(False):
+        cdef bint entered = False
+        while True:
+            with cython.critical_section(USERS):
+                if not self.words.waiting and not self.in_use(False):
+                    for one in self.each:
+                        (<Shared> one).readers += 1
+                    entered = True
+            if entered:
+                return 0
             sleep(PATIENCE)
-        for one in self.all():
-            (<Shared> one).enter(False)
-        return 0
 
     cdef int leave(self) except -1:
-        for one in self.all():
-            (<Shared> one).leave(False)
+        with cython.critical_section(USERS):
+            for one in self.each:
+                (<Shared> one).readers -= 1
         return 0
 
     def __enter__(self):
         """Lets nobody else begin to read texts by these sets, and waits for those who do; then they can be changed."""
-        self.words.waiting += 1
+        cdef bint busy = True
+        with cython.critical_section(USERS):
+            self.words.waiting += 1
         try:
-            while self.in_use(True):
+            while True:
+                with cython.critical_section(USERS):
+                    busy = self.in_use(True)
+                if not busy:
+                    return self
                 sleep(PATIENCE)
         except BaseException:
-            self.words.waiting -= 1
+            self.__exit__()
             raise
-        return self
 
     def __exit__(self, *error):
-        self.words.waiting -= 1
+        with cython.critical_section(USERS):
+            self.words.waiting -= 1
 
 
 PATIENCE = 1e-4  # seconds between looks at whether sets are free
@@ -1362,7 +1387,7 @@ cdef class RowReader:
         """The same where new items are added to the sets, which nobody else uses."""
         cdef list entered = []
         try:
-            for one in sets.all():
+            for one in sets.each:
                 (<Shared> one).enter(True)
                 entered.append(one)
             return self.rows(documents, start, stop, sets, None, True)

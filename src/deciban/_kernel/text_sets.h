@@ -15,8 +15,8 @@
 #include <sys/mman.h>
 #endif
 
-/* This is GNU C, for gcc and clang. */
-#define FETCH(address) __builtin_prefetch(address)
+#include "compiler.h"
+
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define NEVER_INLINE __attribute__((noinline))
@@ -30,13 +30,15 @@ enum { HUGE_PAGE = 2 << 20 };
 
 /* Memory in huge pages if it is large and the system has them: fewer pages to allocate and to look up. */
 static void *make_memory(size_t size) {
-    if (size < HUGE_PAGE) return malloc(size);
-    const size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    void *memory = aligned_alloc(HUGE_PAGE, whole);
 #if defined(MADV_HUGEPAGE)
-    if (memory) madvise(memory, whole, MADV_HUGEPAGE);
+    if (size >= HUGE_PAGE) {
+        const size_t whole = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        void *memory = aligned_alloc(HUGE_PAGE, whole);
+        if (memory) madvise(memory, whole, MADV_HUGEPAGE);
+        return memory;
+    }
 #endif
-    return memory;
+    return malloc(size);
 }
 
 /* Room for `needed` entries of `width` bytes; grows by half. False if memory runs out. */

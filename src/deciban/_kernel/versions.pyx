@@ -4,8 +4,8 @@
 The sums are compressed by item: an item's cells are the classes that have any of it, ascending, and how much. A row of
 cells is never changed: a new version has new rows for a few items, and all others in common with the version before
 it. The memory knows the rows of the newest version; an older one knows which rows the next one replaced, and puts them
-back for as long as it reads. That is done with the interpreter's lock held, and no object is made before it is done, so that
-threads may share versions.
+back for as long as it reads. That is done with the interpreter's lock held, or LOCK where the interpreter has none, and no
+object is made before it is done, so that threads may share versions.
 """
 import numpy as np
 
@@ -16,6 +16,8 @@ from libc.string cimport memcpy
 
 cdef enum:
     MOST_BEHIND = 64  # versions that an older one puts back before it reads; with more it gets memory of its own
+
+cdef object LOCK = object()  # one for all versions: it is held as long as a document's rows are looked up or written
 
 
 cdef class Memory:
@@ -131,17 +133,20 @@ cdef class Version:
     @property
     def newest(self):
         """Whether it can be changed without a copy."""
-        return self.step.after is None
+        with cython.critical_section(LOCK):
+            return self.step.after is None
 
     @property
     def cells(self):
         """How many cells rows of versions take."""
-        return self.memory.start[self.memory.rows]
+        with cython.critical_section(LOCK):
+            return self.memory.start[self.memory.rows]
 
     @property
     def versions_since(self):
         """How many came after it."""
-        return len(self.since())
+        with cython.critical_section(LOCK):
+            return len(self.since())
 
     cdef list since(self):
         """The steps from this version to the newest."""
@@ -177,29 +182,34 @@ cdef class Version:
         cdef int64_t[::1] ptr = np.empty(n + 1, dtype=np.int64)
         cdef int32_t[::1] out_cls
         cdef double[::1] out_val
-        cdef list passed = self.since()
-        self.put_back(passed)
+        cdef list passed
         ptr[0] = 0
-        for i in range(n):
-            total += self.memory.find(which[i], &cls, &val)
-            ptr[i + 1] = total
-        self.put_forward(passed)
+        with cython.critical_section(LOCK):
+            passed = self.since()
+            self.put_back(passed)
+            for i in range(n):
+                total += self.memory.find(which[i], &cls, &val)
+                ptr[i + 1] = total
+            self.put_forward(passed)
         out_cls, out_val = np.empty(total, dtype=np.int32), np.empty(total)
-        passed = self.since()  # there may be more of them by now
-        self.put_back(passed)
-        for i in range(n):
-            count = self.memory.find(which[i], &cls, &val)
-            if count:
-                memcpy(&out_cls[ptr[i]], cls, count * sizeof(int32_t))
-                memcpy(&out_val[ptr[i]], val, count * sizeof(double))
-        self.put_forward(passed)
+        with cython.critical_section(LOCK):
+            passed = self.since()  # there may be more of them by now, or this version may have memory of its own
+            self.put_back(passed)
+            for i in range(n):
+                count = self.memory.find(which[i], &cls, &val)
+                if count:
+                    memcpy(&out_cls[ptr[i]], cls, count * sizeof(int32_t))
+                    memcpy(&out_val[ptr[i]], val, count * sizeof(double))
+            self.put_forward(passed)
         return np.asarray(ptr), np.asarray(out_cls), np.asarray(out_val)
 
     def take(self, const int32_t[::1] which not None):
         """ptr, cls and val of these items, in this order; numbers that are no item's have no cells."""
-        if self.step.after is not None and len(self.since()) > MOST_BEHIND:
+        cdef Version alone
+        if self.versions_since > MOST_BEHIND:
             alone = Version(*self.all())
-            self.memory, self.step = (<Version> alone).memory, (<Version> alone).step
+            with cython.critical_section(LOCK):
+                self.memory, self.step = alone.memory, alone.step
         return self.rows_of(which)
 
     def all(self):
@@ -214,7 +224,18 @@ cdef class Version:
         which no more than `residue` times what it was is left is removed. If a cell lacks more than `slack` of what is taken
         from it, the version is None, and the only item is the first that is short; with less, the cell is removed.
         """
-        cdef Version out
+        cdef Version out = Version.__new__(Version)
+        cdef Succession step = Succession()
+        cdef Py_ssize_t n = items.shape[0]
+        cdef int32_t[::1] changed = np.array(items), mine = np.empty(n, dtype=np.int32), theirs = np.empty(n, dtype=np.int32)
+        check_delta(items, ptr, cls, val, size)
+        with cython.critical_section(LOCK):
+            out.step = step
+            return self.write(out, changed, mine, theirs, ptr, cls, val, sign, residue, slack, size)
+
+    cdef tuple write(self, Version out, int32_t[::1] items, int32_t[::1] mine, int32_t[::1] theirs, const int64_t[::1] ptr,
+                     const int32_t[::1] cls, const double[::1] val, double sign, double residue, double slack, int64_t size):
+        """`plus`; the caller holds LOCK."""
         cdef Py_ssize_t n = items.shape[0], i, j
         cdef int64_t count, f, g, end, at
         cdef const int32_t* had
@@ -222,10 +243,6 @@ cdef class Version:
         cdef double x, was
         cdef Memory memory = self.memory
         cdef list gone = []
-        out = Version.__new__(Version)
-        out.step = Succession()
-        cdef int32_t[::1] changed = np.array(items), mine = np.empty(n, dtype=np.int32), theirs = np.empty(n, dtype=np.int32)
-        check_delta(items, ptr, cls, val, size)
         if self.step.after is not None:
             raise RuntimeError("an older version is not changed: copy it")
         if sign < 0.0:
@@ -241,7 +258,7 @@ cdef class Version:
                         return None, [int(items[i])]
         memory.item_room(size)
         out.memory, out.size = memory, size
-        self.step.items, self.step.mine, self.step.theirs = changed, mine, theirs
+        self.step.items, self.step.mine, self.step.theirs = items, mine, theirs
         for i in range(n):
             count = memory.find(items[i], &had, &amount)
             try:
@@ -283,11 +300,12 @@ cdef class Version:
     def take_back(self, Version newer not None):
         """Undoes what made `newer`, which is the newest and is not used again: this is the newest again."""
         cdef Py_ssize_t i
-        if newer.step.after is not None or self.step.after is not newer.step:
-            raise RuntimeError("only the newest version can be taken back")
-        for i in range(self.step.items.shape[0]):
-            self.memory.row[self.step.items[i]] = self.step.mine[i]
-        self.step.after = None
+        with cython.critical_section(LOCK):
+            if newer.step.after is not None or self.step.after is not newer.step:
+                raise RuntimeError("only the newest version can be taken back")
+            for i in range(self.step.items.shape[0]):
+                self.memory.row[self.step.items[i]] = self.step.mine[i]
+            self.step.after = None
 
 
 cdef int check_delta(const int32_t[::1] items, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,
