@@ -25,7 +25,7 @@ PACKAGE := $(VENV)/package.stamp
 REQUIRED := $(VENV)/required.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all test-oldest test-bare check wheel bench bench-release docs gallery browser mail postgres clean
+.PHONY: help demo test test-all test-oldest test-bare check wheel bench bench-release docs gallery browser ecosystem mail postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -107,6 +107,10 @@ gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md again
 browser: $(TOOLS)  ## install Chromium (Debian, as root) and Playwright, with which tests use the server's page and the report
 	apt-get install -y --no-install-recommends chromium
 	@$(BIN)/python tools/requirements.py browser | xargs -d "\n" $(PIP) install
+
+ecosystem: $(TOOLS)  ## install shap, InterpretML, MLflow and IPython (250 MB), and test models in other libraries with them
+	@$(BIN)/python tools/requirements.py ecosystem | xargs -d "\n" $(PIP) install
+	@$(PYTEST) tests/ecosystem
 
 mail:  ## install mail servers and filters (Debian, as root), which tests and a benchmark start on loopback
 	DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends dovecot-imapd dovecot-sieve postfix procmail \

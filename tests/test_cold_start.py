@@ -57,7 +57,19 @@ for path in sorted(folder.rglob("*.py")):
         assert not imported, f"{names} imports {imported}"
 print(len(sys.modules))
 """
-UPPER_LAYERS = ("__main__", "cli", "demo", "engines", "estimators", "export", "pictures", "report", "sources")
+UPPER_LAYERS = (
+    "__main__",
+    "cli",
+    "demo",
+    "engines",
+    "estimators",
+    "export",
+    "pictures",
+    "report",
+    "sources",
+    "river",
+    "explanations",
+)
 
 SPAM = [f"win cash prize number {i}, claim it now" for i in range(30)]
 HAM = [f"lunch at noon in room {i}, see you there" for i in range(30)]

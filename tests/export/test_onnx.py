@@ -189,7 +189,7 @@ def test_categories_with_lone_surrogates_are_left_out():
 
 
 def test_what_cannot_be_a_graph():
-    with pytest.raises(DecibanError, match="TextClassifier reads texts"):
+    with pytest.raises(DecibanError, match="TextClassifier combines words, pairs and characters"):
         TextClassifier().fit(["a good one", "a bad one"] * 5, [0, 1] * 5).to_onnx()
 
 

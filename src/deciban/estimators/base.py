@@ -1204,17 +1204,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         input of its own, (n, 1): doubles, or strings, "" where missing. A date is three: days since 1970, and its month
         and weekday as in "Jan" and "Mon". `columns` is as in `to_sql`. Everything is done in double precision.
 
+        For a `TextClassifier(reliability=None)` the input is `text`, (n, 1) strings, and the graph splits them with
+        onnxruntime's operator Tokenizer. That is exact for Latin letters and common punctuation, except capitals that
+        are not ASCII; a text with other characters has probabilities NaN and, if labels are strings, the label "".
+
         >>> from deciban import GaussianNB
         >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])
         >>> graph = model.to_onnx().graph
         >>> [one.name for one in graph.input], [one.name for one in graph.output]
         (['X'], ['label', 'probabilities'])
         """
-        from deciban.estimators.exported import columns_of, formula_of
-        from deciban.export.onnx import to_onnx
+        from deciban.estimators.exported import onnx_of
 
-        formula = formula_of(self)
-        return to_onnx(formula, columns_of(self, columns), named=self._names() is not None)
+        return onnx_of(self, columns)
 
     @of_one_state
     def linear_form(self) -> LinearForm:
@@ -1335,6 +1337,19 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     def __sklearn_is_fitted__(self) -> bool:
         return "model_" in vars(self)
+
+    def _repr_html_inner(self) -> str:
+        return str(super()._repr_html_inner()) + self._learned_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        return bundle | {"text/html": bundle["text/html"] + self._learned_html()} if "text/html" in bundle else bundle
+
+    def _learned_html(self) -> str:
+        """What was learned, for notebooks."""
+        from deciban.estimators.notebook import FittedView
+
+        return FittedView(copy.copy(self))._repr_html_() if self.__sklearn_is_fitted__() else ""
 
     # ------------------------------------------------------------------ checks
 

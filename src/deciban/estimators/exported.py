@@ -10,17 +10,22 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from deciban.components import ComponentModel
-from deciban.corollaries.linear_form import LinearForm
+from deciban.corollaries.linear_form import LinearForm, linear_form
 from deciban.corollaries.nearest import EQUAL_PRIOR_NATS, by_distance
 from deciban.errors import DecibanError
 from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
 from deciban.estimators.naive_bayes.mixed import NaiveBayes
 from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
 from deciban.export.joints import formula_of_joint
+from deciban.export.onnx import WordsOfTexts, to_onnx
 from deciban.export.pooled import formula_of_table
-from deciban.formula import ColumnReading, Formula
+from deciban.families import Bernoulli
+from deciban.families.linear import slopes
+from deciban.formula import ColumnReading, Formula, Scores, Sketch, WeightedTerm
 from deciban.joint import Model
 from deciban.tables.model import TableModel
+from deciban.text.hashed import Buckets
+from deciban.text.plain import MIN_WORD_CHARACTERS, Plain, certain_characters
 
 if TYPE_CHECKING:
     from deciban.estimators.base import Estimator
@@ -38,11 +43,9 @@ def formula_of(model: Estimator) -> Formula:
         return replace(formula, classes=fitted.classes, owner=owner, log_prior=fitted.log_prior)
     if not isinstance(fitted, Model):
         raise DecibanError(
-            "a {model} reads texts, which SQL and ONNX cannot split into words in the same way: score texts with "
-            "predict_proba",
+            "a {model} reads texts, which SQL cannot split into words: score texts with predict_proba",
             model=type(model).__name__,
-            command_line="a {model} reads texts, which SQL and ONNX cannot split into words in the same way: score "
-            "texts with `deciban predict`",
+            command_line="a {model} reads texts, which SQL cannot split into words: score texts with `deciban predict`",
         )
     if isinstance(model, NearestCentroid) and model.metric == "manhattan":
         raise DecibanError("with metric='manhattan' there are no probabilities: fit with metric='euclidean'")
@@ -54,6 +57,44 @@ def formula_of(model: Estimator) -> Formula:
         else None
     )
     return formula_of_joint(fitted, ColumnReading(model._features(), kinds, missing_texts), nearest)
+
+
+def onnx_of(model: Estimator, columns: Any) -> Any:
+    """The model as an ONNX graph; an error explains why there is none."""
+    if not model._texts:
+        return to_onnx(formula_of(model), columns_of(model, columns), named=model._names() is not None)
+    model._check_classes()
+    fitted: Any = model.model_
+    if not isinstance(fitted, Plain) or isinstance(fitted.words, Buckets) or not fitted.rule.scripts:
+        raise DecibanError(
+            "{what}, which ONNX cannot do in the same way: fit TextClassifier(reliability=None), which counts words",
+            what="the model was saved by an older version, and splits texts differently"
+            if isinstance(fitted, Plain) and not fitted.rule.scripts
+            else "with n_features= words are hashed"
+            if isinstance(fitted, Plain)
+            else f"a {type(model).__name__} combines words, pairs and characters by their reliability",
+        )
+    if columns is not None:
+        raise DecibanError("columns= is for tables: the input of a graph that reads texts is called 'text'")
+    lower = bool(model.lowercase)
+    inside, outside = certain_characters(lower, fitted.rule)
+    words = tuple(fitted.words.strings())
+    reading = ColumnReading(tuple(f"x{j}" for j in range(len(words))))
+    once = isinstance(fitted.model.joint.blocks[0].family, Bernoulli)
+    formula = linear_formula(fitted.model, reading) if once else formula_of_joint(fitted.model, reading)
+    return to_onnx(formula, texts=WordsOfTexts(inside, outside, MIN_WORD_CHARACTERS, lower, words, once))
+
+
+def linear_formula(model: Model, reading: ColumnReading) -> Formula:
+    """The formula of a linear model: one product of matrices, where terms by column would be thousands of nodes."""
+    try:
+        form = linear_form(model)
+    except ValueError as error:
+        raise DecibanError(str(error)) from None
+    sketch = Sketch(reading)
+    term = slopes(sketch, model.columns(), np.zeros_like(form.weights), form.weights)
+    scores = Scores((WeightedTerm(term),), form.offsets)
+    return Formula(model.classes, tuple(sketch.inputs), (), (), scores, model.log_prior, reading.features)
 
 
 def columns_of(model: Estimator, columns: Mapping[str, str] | Sequence[str] | None) -> dict[str, str]:

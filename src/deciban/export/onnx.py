@@ -6,7 +6,7 @@ Operators of ai.onnx 17 and ai.onnx.ml 3, which runtimes have had since 2022.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,19 +41,46 @@ ML = "ai.onnx.ml"
 MAX_GRAPH_BYTES = 1_900_000_000  # a graph is one protocol buffers message, which ends at two gigabytes
 
 
-def to_onnx(formula: Formula, columns: Mapping[str, str] | None = None, named: bool = True) -> Any:
-    """The graph. `columns` are the names of inputs, where not the features'; `named`: the features have names."""
+MICROSOFT = "com.microsoft"  # operators that only onnxruntime has
+
+
+class WordsOfTexts(NamedTuple):
+    """How texts are split: the characters of words, others between words, and the word of each column.
+
+    A text with any other character is not split here.
+    """
+
+    inside: str
+    outside: str
+    shortest: int  # characters of a word
+    lower: bool
+    words: tuple[str, ...]
+    once: bool = False  # whether a word counts once, however often it occurs
+
+
+def to_onnx(
+    formula: Formula,
+    columns: Mapping[str, str] | None = None,
+    named: bool = True,
+    texts: WordsOfTexts | None = None,
+) -> Any:
+    """The graph. `columns` are the names of inputs, where not the features'; `named`: the features have names.
+
+    With `texts`, the columns are counts of words in a text, which is the only input.
+    """
     if 8 * formula.cells > MAX_GRAPH_BYTES:
         raise DecibanError(f"the graph would have about {formula.cells:,} numbers, more than an ONNX file can hold")
-    return Graph(formula, columns or {}, named).model()
+    return Graph(formula, columns or {}, named, texts).model()
 
 
 class Graph:
     """A graph under construction: each method adds nodes and returns the name of their output."""
 
-    def __init__(self, formula: Formula, columns: Mapping[str, str], named: bool) -> None:
+    def __init__(
+        self, formula: Formula, columns: Mapping[str, str], named: bool, texts: WordsOfTexts | None = None
+    ) -> None:
         self.onnx = optional("onnx", "to_onnx")
-        self.formula, self.columns = formula, columns
+        self.formula, self.columns, self.texts = formula, columns, texts
         self.k = len(formula.scores.offsets)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -108,7 +135,10 @@ class Graph:
 
     def model(self) -> Any:
         f, helper, types = self.formula, self.onnx.helper, self.onnx.TensorProto
-        if self.matrix:
+        if self.texts is not None:
+            self.inputs.append(helper.make_tensor_value_info("text", types.STRING, ["n", 1]))
+            self.count_words(self.texts)
+        elif self.matrix:
             self.inputs.append(helper.make_tensor_value_info("X", types.DOUBLE, ["n", len(f.features)]))
         else:
             for one in f.inputs:
@@ -128,6 +158,7 @@ class Graph:
         ]
         graph = helper.make_graph(self.nodes, "deciban", self.inputs, outputs, self.constants)
         sets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
+        sets += [helper.make_opsetid(MICROSOFT, 1)] if self.texts is not None else []
         model = helper.make_model(graph, producer_name="deciban", opset_imports=sets, ir_version=IR)
         self.onnx.checker.check_model(model)
         return model
@@ -143,6 +174,9 @@ class Graph:
         if formula.owner is not None:
             shares = self.op("MatMul", shares, self.constant(formula.owner[:, None] == np.arange(len(formula.classes))))
         posterior = self.op("Div", shares, self.row_sums(shares))
+        if self.texts is not None:
+            posterior = self.op("Where", self.uncertain, self.constant(np.nan), posterior)
+            impossible = self.op("And", impossible, self.op("Not", self.uncertain))
         self.op("Where", impossible, self.constant(np.exp(formula.log_prior)[None]), posterior, output="probabilities")
         label_scores = scores if formula.owner is None else shares
         if formula.label_scores is not None:
@@ -158,8 +192,42 @@ class Graph:
                 break
         if kind is object:
             labels = [str(label).encode("utf-8", "replace") for label in labels]
+        if self.texts is not None and kind is object:  # a text that is not split here has no label
+            labels.append(b"")
+            uncertain = self.op("Squeeze", self.uncertain, self.integers([1]))
+            best = self.op("Where", uncertain, self.integers(len(labels) - 1), best)
         self.op("Gather", self.constant(labels, kind), best, output="label")
         return int(self.constants[-1].data_type)
+
+    # ------------------------------------------------------------------ texts
+
+    def count_words(self, texts: WordsOfTexts) -> None:
+        """The counts of words, "X", (n, d), and which texts have other characters: words are uncertain there."""
+        flat = self.op("Squeeze", "text", self.integers([1]))
+        others = self.tokens(flat, f"[^{ranges(texts.inside + texts.outside)}]")
+        strange = self.op("LabelEncoder", others, domain=ML, keys_strings=[""], values_int64s=[0], default_int64=1)
+        self.uncertain = self.op("Greater", self.row_sums(strange), self.integers(0))
+        if texts.lower:
+            flat = self.op("StringNormalizer", flat, case_change_action="LOWER", locale="C")
+        tokens = self.tokens(flat, f"[{ranges(texts.inside)}]{{{texts.shortest},}}")
+        inside, size = set(texts.inside), len(texts.words)
+        known = {word: j for j, word in enumerate(texts.words) if inside.issuperset(word)}
+        known[""] = size  # the column after the last is of unknown words, and of none
+        columns: dict[str, Any] = {"keys_strings": list(known), "values_int64s": list(known.values())}
+        at = self.op("LabelEncoder", tokens, domain=ML, default_int64=size, **columns)
+        n = self.op("Slice", self.op("Shape", "text"), self.integers([0]), self.integers([1]))
+        zeros = self.op("Expand", self.constant(0.0), self.op("Concat", n, self.integers([size + 1]), axis=0))
+        ones = self.op("Expand", self.constant(1.0), self.op("Shape", at))
+        how: dict[str, Any] = {} if texts.once else {"reduction": "add"}  # without it, a cell is what was written last
+        counts = self.op("ScatterElements", zeros, at, ones, axis=1, **how)
+        self.op("Slice", counts, self.integers([0]), self.integers([size]), self.integers([1]), output="X")
+
+    def tokens(self, texts: str, pattern: str) -> str:
+        """All matches of a regular expression in each text, (n, most matches + 1), "" after the last."""
+        how: dict[str, Any] = {"domain": MICROSOFT, "mark": 0, "mincharnum": 1, "pad_value": ""}
+        found = self.op("Tokenizer", texts, tokenexp=pattern, **how)
+        none = self.op("Expand", self.constant([[b""]], object), self.op("Shape", "text"))
+        return self.op("Concat", found, none, axis=1)
 
     # ------------------------------------------------------------------ columns
 
@@ -488,6 +556,13 @@ class TreeNodes:
             ("treeids", "nodeids", "ids", "weights"), (tree, node, tree, float(value)), strict=True
         ):
             self.lists[f"target_{name}"].append(number)
+
+
+def ranges(characters: str) -> str:
+    """Characters as ranges of codes, for the brackets of a regular expression."""
+    codes = np.unique([ord(c) for c in characters])
+    runs = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
+    return "".join(rf"\x{{{run[0]:x}}}-\x{{{run[-1]:x}}}" for run in runs)
 
 
 def is_text(one: Input) -> bool:

@@ -101,6 +101,8 @@ def read_column(values: Any, name: str) -> ReadColumn:
         return from_objects(values, name)
     if (series := as_series(values)) is not None:
         return from_series(series, name)
+    if hasattr(values, "__array__") and getattr(values, "ndim", 0) == 1:  # of xarray
+        return from_array(np.asarray(values), name)
     if isinstance(values, str | bytes | dict) or not isinstance(values, Iterable):
         raise DecibanError(
             "column {column!r} is {value!short}, a single {type}: give a list or an array with one value per row",

@@ -167,7 +167,7 @@ def target_values(values: Any) -> Array:
         if series.dtype.is_numeric() and series.dtype != nw.Decimal:
             return np.asarray(series.to_numpy())
         values = series.to_list()
-    if isinstance(values, np.ndarray):
+    if isinstance(values, np.ndarray) or hasattr(values, "__array__"):
         return np.asarray(unmask(values))
     values = list(values)
     if values and set(map(type, values)) in ({bool}, {int}, {float}, {int, float}):

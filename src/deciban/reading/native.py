@@ -80,7 +80,10 @@ def by_class(values: Array, classes: Array, like: Any, library: str | None = Non
     if kind in ("polars", "pyarrow"):
         make = getattr(optional(kind, "as_frame"), {"polars": "DataFrame", "pyarrow": "table"}[kind])
         return make({str(label): values[:, c] for c, label in enumerate(classes)})
-    index = index if indexed else None
+    if own == "xarray":  # the first dimension is that of rows
+        index = like.indexes.get(next(iter(like.dims), None))
+    elif not indexed:
+        index = None
     return optional("pandas", "as_frame").DataFrame(values, index=index, columns=list(map(plain, classes)))
 
 

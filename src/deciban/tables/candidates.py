@@ -35,8 +35,7 @@ MAX_SCATTER_ENTRIES = 1 << 25  # in the scatters of all classes
 MAX_COLUMNS_FOR_PAIRS = 400  # with more columns or coordinates there are too many pairs of them
 CONTEXT_BINS = (5, 10)  # bins of numbers in contexts
 PIECE_COUNTS = (2, 4, 8)
-MAX_ROWS_OF_WHOLE_PILOT = 4000  # how many columns a tree tries at a split is chosen on all rows, and with more
-PILOT_ROWS = 2000  # on so many
+PILOT_ROWS = 4000  # how many columns a tree tries at a split is chosen on at most so many
 
 Tried: TypeAlias = list[tuple[float, Expert]]  # candidates with their leave-one-out log losses
 Watch: TypeAlias = Callable[[int, float], None]
@@ -86,7 +85,7 @@ class Candidates:
             pilots = [min(tried, key=lambda tried: tried[0]) for tried, *_ in results[:piloted]]
             best = min(range(piloted), key=lambda i: pilots[i][0], default=0)
             trees = int(np.clip(forest.ROWS_TIMES_TREES / len(sample.y), *forest.TREE_LIMITS))
-            begin = pilots[best][1] if pilots and len(sample.y) <= MAX_ROWS_OF_WHOLE_PILOT else None
+            begin = pilots[best][1] if pilots and len(sample.y) <= PILOT_ROWS else None
             assert begin is None or isinstance(begin, forest.Forest)
             tried_ways += self._forest(sizes[best], trees, sample.workers, begin=begin)
         return (first, *map(self._recorded, tried_ways))
@@ -274,7 +273,7 @@ class Candidates:
         """
         sample, some = self.sample, GRID_ROWS[1]
         rows, y, w = sample.rows, sample.y, sample.weight
-        if pilot and len(y) > MAX_ROWS_OF_WHOLE_PILOT:
+        if pilot and len(y) > PILOT_ROWS:
             rows, y, w = rows.take(slice(PILOT_ROWS)), y[:PILOT_ROWS], None if w is None else w[:PILOT_ROWS]
         levels, ordered = sample.encoding.levels, sample.encoding.ordered
         grown = forest.Forest.grown(rows, y, sample.k, levels, ordered, tries, w, trees, workers, begin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -50,6 +50,8 @@ from deciban.text.sums import (
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 MIN_WORD_CHARACTERS = 2  # characters of a word, as in scikit-learn's CountVectorizer
+# Of these scripts, characters have no effect on how others are read: up to Latin Extended-B, punctuation, currencies.
+SIMPLE_CHARACTERS = (range(1, 0x250), range(0x2010, 0x2028), range(0x2030, 0x205F), range(0x20A0, 0x20C1))
 UNSPACED_WORD = 2  # letters of what counts as a word in scripts without spaces: any two neighbours
 
 
@@ -86,6 +88,24 @@ def plain_words(text: str, lower: bool, rule: TokenRule) -> list[str]:
     words = Vocabulary()
     tokenized(rule.prepared(Documents([text], lower)), 0, 1, words, rule)
     return words.strings()
+
+
+def certain_characters(lower: bool, rule: TokenRule) -> tuple[str, str]:
+    """Of Latin letters and common punctuation, those that are part of a word and stay as they are when read, and those
+    that are between words, whatever is next to them: what a simpler splitter needs to know.
+
+    A letter that is read as another one is neither, except a capital of ASCII.
+    """
+    inside, outside = "", ""
+    for code in chain(*SIMPLE_CHARACTERS):
+        one = chr(code)
+        around, alone = (plain_words(text, lower, rule) for text in (f"ab{one}cd", 2 * one))
+        as_read = one.lower() if lower and one.isascii() else one
+        if around == ["ab", "cd"] and not alone:
+            outside += one
+        elif around == [f"ab{as_read}cd"] and alone == [2 * as_read]:
+            inside += one
+    return inside, outside
 
 
 def count_words(
