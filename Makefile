@@ -25,7 +25,7 @@ PACKAGE := $(VENV)/package.stamp
 REQUIRED := $(VENV)/required.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all check bench docs gallery browser mail postgres clean
+.PHONY: help demo test test-all check bench docs notebooks gallery browser mail postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -54,6 +54,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/semi_supervised.py
 	@$(BIN)/python benchmarks/trees.py
 	@$(BIN)/python benchmarks/tables.py
+	@$(BIN)/python benchmarks/compared.py
 	@$(BIN)/python benchmarks/text_speed.py
 	@$(BIN)/python benchmarks/text_answers.py
 	@$(BIN)/python benchmarks/text_accuracy.py
@@ -75,6 +76,9 @@ docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(PIP) install $(HOW) '.[docs]'
 	@$(BIN)/mkdocs build --strict
 	@echo "site/index.html"
+
+notebooks:  ## the lectures as Jupyter notebooks, in build/notebooks
+	@$(PYTHON) docs/notebooks.py build/notebooks
 
 gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md again
 	@$(BIN)/python docs/gallery.py
