@@ -25,7 +25,7 @@ PACKAGE := $(VENV)/package.stamp
 REQUIRED := $(VENV)/required.stamp
 TOOLS := $(VENV)/tools.stamp
 
-.PHONY: help demo test test-all test-oldest test-bare check wheel bench bench-release docs gallery browser ecosystem mail postgres clean
+.PHONY: help demo test test-all test-oldest test-bare check wheel bench bench-release docs notebooks gallery browser ecosystem mail postgres clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -75,6 +75,7 @@ bench: $(TOOLS)  ## speed and accuracy beside scikit-learn; writes benchmarks/re
 	@$(BIN)/python benchmarks/semi_supervised.py
 	@$(BIN)/python benchmarks/trees.py
 	@$(BIN)/python benchmarks/tables.py
+	@$(BIN)/python benchmarks/compared.py
 	@$(BIN)/python benchmarks/text_speed.py
 	@$(BIN)/python benchmarks/text_answers.py
 	@$(BIN)/python benchmarks/text_accuracy.py
@@ -100,6 +101,9 @@ docs: $(TOOLS)  ## the documentation as pages in site/
 	@$(PIP) install $(HOW) '.[docs]'
 	@$(BIN)/mkdocs build --strict
 	@echo "site/index.html"
+
+notebooks:  ## the lectures as Jupyter notebooks, in build/notebooks
+	@$(PYTHON) docs/notebooks.py build/notebooks
 
 gallery: $(TOOLS)  ## draw the pictures of docs/gallery.md again
 	@$(BIN)/python docs/gallery.py

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
+import pydoc
 import re
+import runpy
 import shlex
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from every import ESTIMATORS
@@ -15,6 +21,7 @@ from typer.main import get_command
 
 import deciban
 from deciban.cli.app import COMMANDS, app
+from deciban.estimators.base import Estimator
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -104,9 +111,48 @@ def test_every_public_name_is_in_the_reference():
     assert {*deciban.__all__, *OTHER_PUBLIC_NAMES} <= set(documented)
 
 
+def documented_names() -> list[str]:
+    """What the reference documents, and the methods that all estimators share."""
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference").glob("*.md")))
+    shared = [name for name in vars(Estimator) if re.match(r"[a-z].*(?<!_request)(?<!_)$", name)]
+    return [
+        *re.findall(r"^::: deciban\.(\S+)", pages, re.MULTILINE),
+        *(f"estimators.base.Estimator.{name}" for name in shared),
+    ]
+
+
+def located(name: str) -> object:
+    """What a name of the reference stands for. A function may have the name of its module."""
+    parent, _, last = f"deciban.{name}".rpartition(".")
+    try:
+        return getattr(importlib.import_module(parent), last)
+    except ModuleNotFoundError:  # a method: its parent is a class
+        return pydoc.locate(f"deciban.{name}")
+
+
+def test_every_public_name_has_an_example():
+    """In its docstring, where tests/checks/test_doctests.py runs it. Attributes and modules need none."""
+    without = []
+    for name in documented_names():
+        thing = located(name)
+        assert thing is not None, name
+        if callable(thing) and ">>>" not in (inspect.getdoc(thing) or ""):
+            without.append(name)
+    assert without == []
+
+
 def test_every_page_is_in_the_menu():
     pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"README.md"}
     assert navigation() == pages
+
+
+def test_which_model_is_drawn_and_every_model_exists():
+    picture = runpy.run_path(str(DOCS / "which_model.py"))
+    models = [model for cases in picture["GROUPS"].values() for _, model in cases]
+    assert picture["PICTURE"].read_text(encoding="utf-8") == picture["drawn"]()
+    assert set(models) <= set(deciban.__all__)
+    table = (DOCS / "how-to" / "choosing-a-model.md").read_text(encoding="utf-8")
+    assert [model for model in models if f"`{model}`" not in table] == []
 
 
 def test_every_guide_shows_both_ways():
@@ -155,6 +201,38 @@ def test_the_console_blocks_of_a_page_run(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def dead_links(site: Path) -> list[str]:
+    """Links, pictures and scripts of a site's pages whose file or anchor does not exist."""
+    pages = {page: page.read_text(encoding="utf-8") for page in site.rglob("*.html") if page.name != "404.html"}
+    ids = {page: set(re.findall(r"\b(?:id|name)=\"([^\"]+)\"", text)) for page, text in pages.items()}
+    dead = []
+    for page, text in pages.items():
+        for link in re.findall(r"<(?:a|img|script|link)\b[^>]*?\b(?:href|src)=\"([^\"]*)\"", text):
+            path, _, anchor = unquote(unescape(link)).partition("#")
+            if re.match(r"[a-z]+:", link) or link == "":
+                continue
+            target = (page.parent / path.partition("?")[0]).resolve() if path else page
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file() or (anchor and target in ids and anchor not in ids[target]):
+                dead.append(f"{page.relative_to(site)}: {link}")
+    return dead
+
+
+def test_a_dead_link_is_noticed(tmp_path):
+    (tmp_path / "there.html").write_text('<h1 id="top">', encoding="utf-8")
+    page = '<a href="there.html#top"><a class="x" href="there.html#gone"><img src="gone.png"><a href="https://x.org">'
+    (tmp_path / "index.html").write_text(page, encoding="utf-8")
+    assert dead_links(tmp_path) == ["index.html: there.html#gone", "index.html: gone.png"]
+
+
+def test_every_figure_is_made_by_a_script():
+    """By docs/gallery.py from the code on its page, or by docs/which_model.py; lectures draw theirs as they run."""
+    gallery = set(re.findall(r"images/([\w-]+\.png)", (DOCS / "gallery.md").read_text(encoding="utf-8")))
+    assert {path.name for path in (DOCS / "images").iterdir()} == {*gallery, "which-model.svg"}
+    pictures = {path for path in DOCS.rglob("*") if path.suffix in {".png", ".svg", ".jpg", ".gif"}}
+    assert {path.parent.name for path in pictures} == {"images"}
+
+
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path):
     pytest.importorskip("mkdocs")
@@ -168,6 +246,7 @@ def test_the_site_builds_without_a_warning_and_without_the_network(tmp_path):
     assert [tag for text in pages.values() for tag in fetched.findall(text) if 'rel="canonical"' not in tag] == []
     styles = [style.read_text(encoding="utf-8") for style in tmp_path.rglob("*.css")]
     assert [style for style in styles if re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", style)] == []
+    assert dead_links(tmp_path) == []
     reference = "".join(text for page, text in pages.items() if page.parent.name == "reference")
     for name in ESTIMATORS:
         for method in ("fit", "predict_proba", "explain", "forget", "save"):

@@ -31,7 +31,14 @@ Content = str | bytes | Mapping[str, Any]
 
 class ServerError(EngineError):
     """The server refused a request, or cannot be reached: `status` is the HTTP status (0: not reached), `code` the
-    server's."""
+    server's.
+
+    >>> try:
+    ...     Client("http://127.0.0.1:9", timeout=1).predict("win cash")  # nobody is listening there
+    ... except ServerError as error:
+    ...     print(error.status, error.code)
+    0 unreachable
+    """
 
     status: int = 0
     code: str = "unreachable"
@@ -54,6 +61,10 @@ class Client:
         The name of the model; can be left out if the server has only one.
     timeout : float, default=30
         Seconds to wait for a response.
+
+    >>> client = Client("http://127.0.0.1:8470", model="spam")  # connects at the first request
+    >>> client.url, client.timeout
+    ('http://127.0.0.1:8470', 30.0)
     """
 
     def __init__(

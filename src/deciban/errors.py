@@ -193,11 +193,26 @@ def picklable(value: Any) -> Any:
 
 
 class DecibanError(LocatedError, ValueError):
-    """Base of every error that deciban raises about its input."""
+    """Base of every error that deciban raises about its input.
+
+    >>> from deciban import BernoulliNB
+    >>> try:
+    ...     BernoulliNB().fit([[1], [0]], ["a"])
+    ... except DecibanError as error:
+    ...     print(error)
+    Found input variables with inconsistent numbers of samples: X has 2 rows, y has 1
+    """
 
 
 class SchemaError(DecibanError):
-    """Two batches or models do not fit together."""
+    """Two batches or models do not fit together.
+
+    >>> from deciban import BernoulliNB
+    >>> BernoulliNB().fit([[1, 0]], ["a"]) + BernoulliNB().fit([[1]], ["a"])
+    Traceback (most recent call last):
+        ...
+    deciban.errors.SchemaError: cannot merge a model of 2 features with one of 1
+    """
 
 
 class KindError(DecibanError, TypeError):
@@ -209,11 +224,26 @@ class ChoiceError(SchemaError):
 
 
 class ForgetError(DecibanError):
-    """Rows to forget that the model has not learned, or that cannot be subtracted from its sums."""
+    """Rows to forget that the model has not learned, or that cannot be subtracted from its sums.
+
+    >>> from deciban import BernoulliNB
+    >>> BernoulliNB().fit([[1], [0]], ["a", "b"]).forget([[1], [1]], ["a", "a"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    deciban.errors.ForgetError: cannot forget more rows of class 'a' than the model has learned: it has 1, and 2 ...
+    """
 
 
 class FileError(DecibanError):
-    """A file is damaged, of another kind, or from a later version."""
+    """A file is damaged, of another kind, or from a later version.
+
+    >>> import io
+    >>> import deciban
+    >>> deciban.load(io.BytesIO(b"not a model"))
+    Traceback (most recent call last):
+        ...
+    deciban.errors.FileError: 'the model' is not a complete deciban model file: it is a file of another kind
+    """
 
 
 class WriteError(FileError, OSError):
@@ -234,7 +264,18 @@ class WriteError(FileError, OSError):
 
 
 class EngineError(DecibanError):
-    """A partition, a worker or a connection failed, also when retried: nothing was learned."""
+    """A partition, a worker or a connection failed, also when retried: nothing was learned.
+
+    >>> import sqlite3, deciban
+    >>> shop = sqlite3.connect(":memory:")
+    >>> _ = shop.execute("CREATE TABLE orders (price REAL, returned TEXT)")
+    >>> orders = deciban.table(shop, "orders")
+    >>> _ = shop.execute("DROP TABLE orders")
+    >>> deciban.NaiveBayes().fit(orders, "returned")
+    Traceback (most recent call last):
+        ...
+    deciban.errors.EngineError: table 'orders': no such table: orders; nothing was learned
+    """
 
 
 class NotAvailableError(DecibanError, AttributeError):
@@ -246,19 +287,54 @@ class DataWarning(LocatedError, UserWarning):  # noqa: N818 - raised only if a f
 
 
 class ZeroEvidenceWarning(UserWarning):
-    """Every class gave some row probability zero, so its posterior fell back to the prior."""
+    """Every class gave some row probability zero, so its posterior fell back to the prior.
+
+    >>> import warnings
+    >>> from deciban import MultinomialNB
+    >>> model = MultinomialNB(alpha=0).fit([[2, 1, 0], [1, 2, 0]], ["a", "b"])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     proba = model.predict_proba([[0, 0, 1]])  # a word that no class has
+    >>> caught[0].category.__name__, proba.tolist()
+    ('ZeroEvidenceWarning', [[0.5, 0.5]])
+    """
 
 
 class InterruptedWarning(UserWarning):
-    """EM was interrupted; the model is the best so far."""
+    """EM was interrupted; the model is the best so far.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", InterruptedWarning)  # an interrupt during `fit` is then an error
+    """
 
 
 class VocabularyWarning(UserWarning):
-    """A model of texts had too many items, and dropped those that were used least."""
+    """A model of texts had too many items, and dropped those that were used least.
+
+    >>> import warnings
+    >>> from deciban import TextClassifier
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     texts = ["one two three four five six", "one two three four"]
+    ...     model = TextClassifier(max_features=4, reliability=None).fit(texts, ["a", "b"])
+    >>> caught[0].category.__name__, sorted(model.vocabulary_)
+    ('VocabularyWarning', ['four', 'one', 'three', 'two'])
+    """
 
 
 class SingularWarning(UserWarning):
-    """A covariance was singular, and was repaired."""
+    """A covariance was singular, and was repaired.
+
+    >>> import warnings
+    >>> from deciban import QuadraticDiscriminantAnalysis
+    >>> with warnings.catch_warnings(record=True) as caught:  # the second column is the first one again
+    ...     warnings.simplefilter("always")
+    ...     X = [[1, 1], [2, 2], [3, 3], [5, 5], [6, 6], [8, 8]]
+    ...     model = QuadraticDiscriminantAnalysis().fit(X, [0, 0, 0, 1, 1, 1])
+    >>> caught[0].category.__name__
+    'SingularWarning'
+    """
 
 
 ROW_NUMBERS: ContextVar[tuple[Sequence[int], ...]] = ContextVar("row_numbers", default=())

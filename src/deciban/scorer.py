@@ -90,7 +90,15 @@ def mail_answers(proba: Floats, costs: tuple[float, float, float], learned: Floa
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scorer:
-    """Predictions of a saved model: the same numbers as the estimator's, bit for bit."""
+    """Predictions of a saved model: the same numbers as the estimator's, bit for bit.
+
+    >>> import io
+    >>> from deciban import BernoulliNB, read
+    >>> file = io.BytesIO()
+    >>> BernoulliNB().fit([[1], [0]], ["a", "b"]).save(file)
+    >>> read(io.BytesIO(file.getvalue()))
+    Scorer of a BernoulliNB, 2 classes, 2 rows learned
+    """
 
     model: Any  # a Learner
     reader: Reader

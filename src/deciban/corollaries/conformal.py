@@ -387,7 +387,16 @@ def judged_sets(judged: Judged, scores: Strangeness | None, coverage: float, by_
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SetsEvaluation(Result):
-    """How good prediction sets are on rows whose class is known."""
+    """How good prediction sets are on rows whose class is known.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from deciban import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> sets = GaussianNB().fit(X[::2], y[::2]).predict_set(X[1::2], rows=(X[::2], y[::2]))
+    >>> quality = sets.evaluate(y[1::2])
+    >>> round(quality.coverage, 2), round(quality.mean_size, 2)
+    (0.95, 0.99)
+    """
 
     classes: tuple[Any, ...]  # the model's, followed by labels that it does not know
     requested_coverage: float

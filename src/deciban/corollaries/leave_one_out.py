@@ -47,6 +47,13 @@ class LeaveOneOut(Judged):
     Rows that are `alone` in their class are not evaluated: without them, the class is unknown. They do not count in any
     measure; their share is about that of new rows of unseen classes (Good and Turing). It prints a summary;
     `details()` shows all that an `Evaluation` does.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from deciban import LinearDiscriminantAnalysis
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = LinearDiscriminantAnalysis().fit(X, y).leave_one_out(X, y)
+    >>> result.how, round(result.accuracy, 2), result.confusion.astype(int).tolist()
+    ('leave-one-out', 0.98, [[50, 0, 0], [0, 48, 2], [0, 1, 49]])
     """
 
     alone: Array | None = None  # (n,) bool

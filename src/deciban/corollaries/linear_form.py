@@ -20,6 +20,11 @@ class LinearForm(Result):
     """log p(x, y) = x·weights[y] + offsets[y], up to a constant per row.
 
     `weights` is (k, items) and `offsets` (k,), the log prior included. `pair(a, b)` is the form for two classes.
+
+    >>> from deciban import MultinomialNB
+    >>> form = MultinomialNB(alpha=0).fit([[3, 1], [1, 3]], ["a", "b"]).linear_form()
+    >>> form.weights.round(3).tolist(), form.offsets.round(3).tolist()
+    ([[-0.288, -1.386], [-1.386, -0.288]], [-0.693, -0.693])
     """
 
     classes: Array

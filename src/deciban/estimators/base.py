@@ -197,6 +197,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             The column of texts of data that is not in memory, if several columns are strings.
         engine : {"stream", "duckdb", "dask", "spark"}, optional
             The engine that reads files; by default "stream", or the engine of X.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[1.0], [1.2], [3.0], [3.3]], ["a", "a", "b", "b"])
+        >>> model.predict([[2.9]]).tolist()
+        ['b']
         """
         hidden = self._hidden(unlabelled_weight, clusters, random_state)
         source = self._engine(X, y, engine, anew=True)
@@ -232,6 +237,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
         With `classes` on the first call the set of classes is closed, and another label is an error, as in
         scikit-learn; without it the set is open. X may be data in files, databases and clusters, as in `fit`.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB().partial_fit([[1, 0]], ["a"]).partial_fit([[0, 1]], ["b"])  # a class that is new
+        >>> model.class_count_.tolist()
+        [1.0, 1.0]
         """
         source = self._engine(X, y)
         if source is not None:
@@ -331,6 +341,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         extreme that what remains without them is less than the rounding of the sums: fit again without them. After
         `decay` rows weigh less, which `sample_weight` must state. What was chosen with the rows (bins, trees,
         reliabilities) stays until `fit`.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB().fit([[1, 0], [0, 1], [1, 1]], ["a", "b", "b"]).forget([[1, 1]], ["b"])
+        >>> never = BernoulliNB().fit([[1, 0], [0, 1]], ["a", "b"])
+        >>> bool((model.predict_proba([[1, 1]]) == never.predict_proba([[1, 1]])).all())
+        True
         """
         source = self._engine(X, y)
         with changing(self) as new:
@@ -369,6 +385,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             half_life=30, call it with rows=1 once a day.
         rows : float, default=1
             The number of rows since.
+
+        >>> from deciban import BernoulliNB
+        >>> BernoulliNB().fit([[1], [0]], ["a", "b"]).decay(half_life=10, rows=20).class_count_.tolist()
+        [0.25, 0.25]
         """
         share = share_left(half_life, rows)  # checked even if nothing was learned yet, as before a stream's first batch
         with changing(self) as new:
@@ -727,12 +747,24 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @of_one_state
     def predict_joint_log_proba(self, X: Any) -> Floats:
-        """log p(x, y) for every class, (n, k); if evidence is pooled, up to a constant per row."""
+        """log p(x, y) for every class, (n, k); if evidence is pooled, up to a constant per row.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB(alpha=0).fit([[1], [1], [0], [1]], ["a", "a", "b", "b"])
+        >>> model.predict_joint_log_proba([[1]]).round(3).tolist()  # log ½·1 and log ½·½
+        [[-0.693, -1.386]]
+        """
         return self._scores(X, "log_joint")
 
     @also_on_engines
     def predict_log_proba(self, X: Any) -> Floats:
-        """log P(y | x), (n, k)."""
+        """log P(y | x), (n, k).
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB(alpha=0).fit([[1], [1], [0], [1]], ["a", "a", "b", "b"])
+        >>> model.predict_log_proba([[1]]).round(3).tolist()  # log ⅔ and log ⅓
+        [[-0.405, -1.099]]
+        """
         return self._scores(X, "log_posterior")
 
     @also_on_engines
@@ -780,7 +812,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @also_on_engines
     def predict(self, X: Any) -> Array:
-        """The most probable class of every row."""
+        """The most probable class of every row.
+
+        >>> from deciban import BernoulliNB
+        >>> BernoulliNB().fit([[1], [1], [0], [0]], ["a", "a", "b", "b"]).predict([[1], [0]]).tolist()
+        ['a', 'b']
+        """
         return self._predicted(X)
 
     def _predicted(self, X: Any) -> Array:
@@ -805,6 +842,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
         For a `Classifier` it is under the distribution that `sample` draws from: a number has the density of its bin,
         one beyond all that was seen loses a nat for every standard deviation beyond, and columns of texts are ignored.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB(alpha=0).fit([[1], [1], [0], [1]], ["a", "a", "b", "b"])
+        >>> model.score_samples([[1]]).round(3).tolist()  # log ¾
+        [-0.288]
         """
         rows = self._rows(X)
         return self._cast(self.model_.log_density(rows, self.n_jobs))
@@ -821,6 +863,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             0 if right. By default every mistake costs 1.
         reject : float, optional
             The cost of not answering: rows for which every answer costs more get None.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB(alpha=0).fit([[1], [1], [0], [1]], ["ham", "ham", "spam", "spam"])
+        >>> model.decide([[1]]).tolist(), model.decide([[1]], costs={"spam": {"ham": 3}}).tolist()  # P(ham) = ⅔
+        (['ham'], ['spam'])
+        >>> model.decide([[1]], reject=0.2).tolist()
+        [None]
         """
         if reject is not None and not np.isfinite(reject):
             raise ValueError(f"reject is {reject}: the cost of not answering must be a finite number")
@@ -891,13 +940,29 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         ----------
         X, y, sample_weight : rows that the model has learned, and their labels, optional
             By default those that `fit` kept.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from deciban import GaussianNB
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = GaussianNB().fit(X, y).calibrate(X, y)
+        >>> model.predict_set(X[:1], way="stored").sets
+        [[0]]
         """
         with changing(self) as new:
             new.calibration_ = prediction_sets.calibrated(new, X, y, sample_weight)
         return self
 
     def compared_with(self, rows: Any = None, way: str = "auto") -> prediction_sets.Compared:
-        """What `predict_set` compares new rows with, prepared once for many calls."""
+        """What `predict_set` compares new rows with, prepared once for many calls.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from deciban import GaussianNB
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = GaussianNB().fit(X, y)
+        >>> prepared = model.compared_with((X, y))
+        >>> model.predict_set(X[:1], rows=prepared).sets
+        [[0]]
+        """
         return prediction_sets.compared_with(self, rows, way)
 
     @of_one_state
@@ -951,7 +1016,16 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @of_one_state
     def top_evidence(self, n: int = 10, names: Any = None) -> Table:
-        """The strongest evidence for each class against the others, per item, in decibans; `names` as in `explain`."""
+        """The strongest evidence for each class against the others, per item, in decibans; `names` as in `explain`.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB().fit([[1, 0], [1, 1], [0, 1], [0, 0]], ["a", "a", "b", "b"])
+        >>> model.top_evidence(1, names=["wings", "tail"])
+        strongest evidence for each class
+        class  item      dB
+        a      wings  4.771
+        b      tail       0
+        """
         self._check_classes()
         table: Table = self._model_with_names(names).strongest_table(n)
         return table
@@ -1005,6 +1079,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         Rows have the form of those learned: a table of the same kind with its own categories, texts as strings.
         `length` is the number of words of each row if rows are bags of words or texts; by default it is drawn
         around the class's mean.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB(alpha=0).fit([[1, 0], [1, 0], [0, 1]], ["a", "a", "b"])
+        >>> rows, labels = model.sample(2, given="a", random_state=0)
+        >>> rows.tolist(), labels.tolist()
+        ([[1.0, 0.0], [1.0, 0.0]], ['a', 'a'])
         """
         self._check_classes()
         for name, value in (("n", n), ("length", length)):
@@ -1040,6 +1120,15 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         features for each of them. A row so extreme that rounding hides what remains without it is scored by its class's
         other rows, learned again, which must all be given. For data in files, databases and clusters, the result is a
         `Tally`: sums over all rows.
+
+        >>> from sklearn.datasets import load_iris
+        >>> from deciban import LinearDiscriminantAnalysis
+        >>> X, y = load_iris(return_X_y=True)
+        >>> LinearDiscriminantAnalysis().fit(X, y).leave_one_out(X, y)
+        leave-one-out over 150 rows
+        measure     value
+        accuracy     0.98
+        log_loss  0.05447
         """
         source = self._engine(X, y)
         if source is not None:
@@ -1051,7 +1140,12 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return result
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The accuracy; y may be the name of the column of labels."""
+        """The accuracy; y may be the name of the column of labels.
+
+        >>> from deciban import BernoulliNB
+        >>> BernoulliNB().fit([[1], [1], [0], [0]], ["a", "a", "b", "b"]).score([[1], [0]], ["a", "a"])
+        0.5
+        """
         source = self._engine(X, y)
         if source is not None:
             from deciban.estimators import on_engines
@@ -1071,6 +1165,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
         The prior becomes the model's parameter (`class_prior`, or `priors` of a Gaussian): clones and later batches
         keep it.
+
+        >>> from deciban import BernoulliNB
+        >>> model = BernoulliNB(alpha=0).fit([[1], [1], [0], [1]], ["a", "a", "b", "b"])
+        >>> model.with_prior({"a": 0.1, "b": 0.9}).predict([[1]]).tolist()
+        ['b']
         """
         self._check_classes()
         prior = self._read_prior(prior)
@@ -1084,7 +1183,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
     @of_one_state
     def adapt_prior(self, X: Any) -> Self:
-        """The same model with the class prior under which the unlabelled rows X are most likely, by EM."""
+        """The same model with the class prior under which the unlabelled rows X are most likely, by EM.
+
+        >>> from deciban import GaussianNB
+        >>> model = GaussianNB().fit([[0.0], [0.2], [5.0], [5.2]], ["a", "a", "b", "b"])
+        >>> model.adapt_prior([[0.1], [5.1], [5.0], [5.2]]).class_prior_.round(2).tolist()
+        [0.25, 0.75]
+        """
         prior, _ = bayes.adapt_prior(self._probabilities(X), np.exp(self.model_.log_prior))
         return self.with_prior(prior)
 
@@ -1142,7 +1247,14 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     @property
     @of_one_state
     def params(self) -> Table:
-        """The parameters as a table: a row for each item, a column for each class."""
+        """The parameters as a table: a row for each item, a column for each class.
+
+        >>> from deciban import GaussianNB
+        >>> GaussianNB().fit([[1.0], [3.0], [5.0], [9.0]], ["a", "a", "b", "b"]).params
+        gaussian parameters
+        item  mean[a]  mean[b]  variance[a]  variance[b]
+        x0          2        7            1            4
+        """
         self._check_classes()
         model = self.model_
         family, columns = model.joint.blocks[0].family, model.columns()
@@ -1220,7 +1332,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
 
     @of_one_state
     def linear_form(self) -> LinearForm:
-        """θ and θ_0: the model as a linear classifier, per class and per pair (S5)."""
+        """θ and θ_0: the model as a linear classifier, per class and per pair (S5).
+
+        >>> from deciban import MultinomialNB
+        >>> form = MultinomialNB(alpha=0).fit([[3, 1], [1, 3]], ["a", "b"]).linear_form()
+        >>> form.pair("a", "b")[0].round(3).tolist()  # log 3 for the first word, −log 3 for the second
+        [1.099, -1.099]
+        """
         self._check_classes()
         if not isinstance(self.model_, Model):
             raise TypeError(f"a {type(self).__name__} is not linear in its columns: it has no weight per column")
@@ -1249,6 +1367,13 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Write the model to one safe file; `deciban.load` reads it. It contains none of the rows kept in memory.
 
         A path is replaced as a whole, or not at all. An open file, such as io.BytesIO(), is written to directly.
+
+        >>> import io
+        >>> import deciban
+        >>> file = io.BytesIO()  # or a path
+        >>> deciban.BernoulliNB().fit([[1], [0]], ["a", "b"]).save(file)
+        >>> deciban.load(io.BytesIO(file.getvalue())).predict([[1]]).tolist()
+        ['a']
         """
         check_is_fitted(self)
         self._check_parameters()

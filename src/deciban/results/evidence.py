@@ -34,6 +34,13 @@ class Evidence(Result):
 
     10 dB is ten to one, 3 dB about two to one; negative values favour `against`. `items` are (name, value, dB), the
     strongest first, with None for a missing value. `probability` is the posterior of `target` among all classes.
+
+    >>> from deciban import BernoulliNB
+    >>> why = BernoulliNB(alpha=0).fit([[1], [1], [1], [0]], ["a", "a", "b", "b"]).explain([[1]], names=["wings"])
+    >>> why.target, why.against, round(why.total, 2), round(why.probability, 2)
+    ('a', 'b', 3.01, 0.67)
+    >>> [(name, value, round(db, 2)) for name, value, db in why.items]
+    [('wings', 1, 3.01)]
     """
 
     target: Any

@@ -18,6 +18,15 @@ class Tally(Result):
     """Labelled rows, counted by a model's predictions.
 
     `confusion[i, j]` is the weight of rows of class i predicted as j; rows without any possible class are not counted.
+
+    >>> import sqlite3, deciban
+    >>> shop = sqlite3.connect(":memory:")
+    >>> _ = shop.execute("CREATE TABLE orders (price REAL, returned TEXT)")
+    >>> _ = shop.executemany("INSERT INTO orders VALUES (?, ?)", [(20, "no"), (95, "yes"), (15, "no"), (80, "yes")])
+    >>> orders = deciban.table(shop, "orders")
+    >>> tally = deciban.NaiveBayes().fit(orders, "returned").leave_one_out(orders, "returned")
+    >>> tally.rows, tally.confusion.tolist()
+    (4.0, [[2.0, 0.0], [0.0, 2.0]])
     """
 
     classes: Array

@@ -42,6 +42,12 @@ class TextEvidence(Evidence):
     fields, such as `subject:free`, are items of their own.
 
     `spans` are (start, end, dB) of each word of the text in turn, header fields included.
+
+    >>> from deciban import TextClassifier
+    >>> model = TextClassifier(reliability=None).fit(["win cash now", "lunch at noon"], ["spam", "ham"])
+    >>> why = model.explain("cash now?")
+    >>> why.target, why.text, [(why.text[start:end], round(db, 2)) for start, end, db in why.spans]
+    ('spam', 'cash now?', [('cash', 3.01), ('now', 3.01)])
     """
 
     text: str = ""
