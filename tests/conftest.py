@@ -25,7 +25,7 @@ for _name, _examples in (("quick", 6), ("thorough", 60)):
         derandomize=True,
     )
 
-CROSSED = 4  # of all combinations of a test's parameters, one in this many runs in `make test`
+CROSSED = 6  # of all combinations of a test's parameters, one in this many runs in `make test`
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 

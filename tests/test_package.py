@@ -53,23 +53,8 @@ def test_the_package_carries_its_types():
     folder = Path(deciban.__file__).parent
     assert (folder / "py.typed").exists()
     stubs = {stub.stem for stub in (folder / "_kernel").glob("*.pyi")}
-    assert stubs == {
-        "moments",
-        "counts",
-        "scores",
-        "gaussian",
-        "posterior",
-        "pool",
-        "scatter",
-        "evidence",
-        "forest",
-        "contexts",
-        "marginals",
-        "text",
-        "conformal",
-        "common",
-        "json",
-        "filter_index",
-        "boosting",
-        "versions",
+    kernels = {
+        kernel.name.split(".")[0] for suffix in ("so", "pyd") for kernel in (folder / "_kernel").glob(f"*.{suffix}")
     }
+    assert stubs == kernels - {"_shared"}
+    assert "moments" in stubs

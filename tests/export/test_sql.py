@@ -87,7 +87,7 @@ TABLES = [
     (TreeAugmentedNB(), "voting", "categories"),
     (NaiveBayes(), "adult", "both"),
     (NaiveBayes(), "credit_approval", "both"),
-    (Classifier(n_jobs=1), "hepatitis", "both"),
+    pytest.param(Classifier(n_jobs=1), "hepatitis", "both", marks=pytest.mark.slow),  # one is asked above
     pytest.param(Classifier(n_jobs=1), "heart_cleveland", "both", marks=pytest.mark.slow),
     pytest.param(Classifier(n_jobs=1), "zoo", "both", marks=pytest.mark.slow),
 ]

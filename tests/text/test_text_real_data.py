@@ -104,7 +104,7 @@ def compare_with_pipelines(X, y, new):
     ("name", "every"),
     [
         ("trec_qc", 1),
-        ("spamassassin", 48),
+        ("spamassassin", 120),
         pytest.param("sms_spam", 1, marks=pytest.mark.slow),
         pytest.param("webkb", 1, marks=pytest.mark.slow),
         pytest.param("rt_polarity", 1, marks=pytest.mark.slow),
