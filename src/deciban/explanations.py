@@ -31,6 +31,12 @@ def to_shap(model: Any, X: Any, target: Any = None, against: Any = None, *, back
         The classes that are compared; with two classes, by default the second and the first.
     background : rows, optional
         What rows are compared with.
+
+    Examples
+    --------
+    >>> import shap  # doctest: +SKIP
+    >>> model = GaussianNB().fit(X, y)  # doctest: +SKIP
+    >>> shap.plots.waterfall(to_shap(model, X)[0])  # doctest: +SKIP
     """
     table = evidence_of(model, X, target, against)
     values, base = table.decibans, table.prior
@@ -48,7 +54,11 @@ def to_shap(model: Any, X: Any, target: Any = None, against: Any = None, *, back
 
 
 def to_interpret(model: Any, X: Any, target: Any = None, against: Any = None, name: str | None = None) -> Any:
-    """The evidence of rows as a local explanation of InterpretML, which its `show` draws; as in `to_shap`."""
+    """The evidence of rows as a local explanation of InterpretML, which its `show` draws; as in `to_shap`.
+
+    >>> import interpret  # doctest: +SKIP
+    >>> interpret.show(to_interpret(model, X[:5]))  # doctest: +SKIP
+    """
     table = evidence_of(model, X, target, against)
     kinds = ["continuous" if isinstance(value, float) else "nominal" for value in table.data[0]]
     rows = [

@@ -73,6 +73,7 @@ def onnx_of(model: Estimator, columns: Any) -> Any:
             else "with n_features= words are hashed"
             if isinstance(fitted, Plain)
             else f"a {type(model).__name__} combines words, pairs and characters by their reliability",
+            command_line="{what}, which ONNX cannot do in the same way: score texts with `deciban predict`",
         )
     if columns is not None:
         raise DecibanError("columns= is for tables: the input of a graph that reads texts is called 'text'")
