@@ -12,11 +12,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import math
 import os
 import socket
 import ssl
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
@@ -96,8 +97,8 @@ class Client:
 
     def evaluate(self, examples: Sequence[Content], labels: Sequence[Any]) -> dict[str, Any]:
         """Evaluate the model on labelled examples, without learning them."""
-        pairs = zip(examples, labels, strict=True)
-        body = {"examples": [{**content_of(one), "label": label} for one, label in pairs]}
+        labels = as_many(labels, examples, "labels")
+        body = {"examples": [{**content_of(one), "label": y} for one, y in zip(examples, labels, strict=True)]}
         return self._json("POST", self._path("evaluate"), body)
 
     # ------------------------------------------------------------------ changes
@@ -229,12 +230,14 @@ class Client:
         options = dict(options or {})
         per_example = {"new_class": options.pop("new_class")} if "new_class" in options else {}
         if examples is None or isinstance(examples, str | bytes | Mapping):
-            named = {"id": id_for(what, id)} | ({} if label is None else {"label": label})
+            named = {"id": id_for(what, id)} | ({} if label is None else {"label": plain(label)})
             named = {name: value for name, value in named.items() if value is not None}
             body = {**({} if examples is None else content_of(examples)), **named, **per_example, **options}
             return self._json("POST", self._path(what), body)[answer][0]
-        labels = [None] * len(examples) if label is None else list(label)
-        ids = [id_for(what, one) for one in ([None] * len(examples) if id is None else id)]
+        if not hasattr(examples, "__len__"):
+            content_of(examples)  # raises for what is no example
+        labels = [None] * len(examples) if label is None else as_many(label, examples, "labels")
+        ids = [id_for(what, one) for one in ([None] * len(examples) if id is None else as_many(id, examples, "ids"))]
         several = [
             content_of(one) | {k: v for k, v in (("id", i), ("label", y)) if v is not None} | per_example
             for one, y, i in zip(examples, labels, ids, strict=True)
@@ -339,10 +342,35 @@ def content_of(example: Content) -> dict[str, Any]:
     if isinstance(example, bytes):
         return {"message_base64": base64.b64encode(example).decode()}
     if isinstance(example, Mapping):
-        return {"row": dict(example)}
+        return {"row": {name: sent(name, value) for name, value in example.items()}}
     raise DecibanError(
         "an example is a text, a message (bytes) or a row (a mapping), not a {kind}", kind=type(example).__name__
     )
+
+
+def as_many(given: Any, examples: Sequence[Content], what: str) -> list[Any]:
+    """The labels or ids of several examples."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise DecibanError("several examples need a list of {what}, one for each", what=what)
+    values = [plain(one) for one in given]
+    if len(values) != len(examples):
+        raise DecibanError(
+            "there are {examples} examples, but {given} {what}", examples=len(examples), given=len(values), what=what
+        )
+    return values
+
+
+def sent(column: str, value: Any) -> Any:
+    """A value of a row as JSON has it: NaN is a missing value."""
+    value = plain(value)
+    if isinstance(value, float) and math.isinf(value):
+        raise DecibanError("column {column!r} is infinite: send None for a missing value", column=column)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def plain(value: Any) -> Any:
+    """NumPy's scalars as Python's."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
 def refusal(status: int, answer: bytes) -> ServerError:

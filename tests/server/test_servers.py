@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
 import time
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 
 import deciban
-from deciban.client import Client, ServerError
+from deciban.client import Client, ServerError, content_of
+from deciban.errors import DecibanError
 from deciban.server.config import ServerSettings
 from deciban.server.service import Service
 from deciban.server.store import open_store
@@ -48,11 +50,24 @@ def test_the_client_does_what_the_server_does(texts, tmp_path):
         with pytest.raises(ServerError, match="not one of the classes") as refused:
             client.learn("x", "nonsense")
         assert (refused.value.status, refused.value.code, refused.value.row) == (422, "unknown_class", 0)
+        with pytest.raises(DecibanError, match="2 examples, but 1 labels"):
+            client.learn(["x", "y"], ["ham"])
+        with pytest.raises(DecibanError, match="list of labels"):
+            client.learn(["x", "y"], "ham")
+        with pytest.raises(DecibanError, match="not a int"):
+            client.predict(5)
         log = running.stop()
     assert "POST learn 200" in log
     assert "lunch" not in log
     with pytest.raises(ServerError, match="does not answer"):
         client.predict("win cash")
+
+
+def test_the_client_sends_what_json_has():
+    row = {"a": math.nan, "b": np.float64(2.5), "c": np.int64(3), "d": "x", "e": None}
+    assert content_of(row) == {"row": {"a": None, "b": 2.5, "c": 3, "d": "x", "e": None}}
+    with pytest.raises(DecibanError, match="'a' is infinite"):
+        content_of({"a": -math.inf})
 
 
 def test_at_a_signal_it_finishes_what_it_accepted(texts, tmp_path):
