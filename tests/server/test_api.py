@@ -312,6 +312,7 @@ WRONG = [
     (b'{"text": "a", "lable": "spam"}', 422),
     (b'{"text": "\\ud800"}', 422),
     (b'{"message_base64": "?"}', 422),
+    (b'{"examples": [{"text": "a"}], "new_class": true}', 422),
     (b'{"examples": [{"id": "a", "text": "a"}, {"id": "a", "text": "b"}]}', 422),
     (b"[" * 100_000, 400),
 ]
@@ -331,6 +332,7 @@ def test_wrong_addresses_methods_and_types(api):
     assert api.post(f"{MODELS}/texts/predict", {"text": "a"}, content_type="text/plain").status == 415
     assert api.get(f"{MODELS}/texts/recent?most=-1").status == 422
     assert api.get(f"{MODELS}/texts/recent?order=oldest").status == 422
+    assert api.get(f"{MODELS}/texts/recent?untaught=maybe").status == 422
     assert api.get(f"{MODELS}/texts/log?after=x").status == 422
 
 
@@ -416,6 +418,17 @@ def test_answers_are_as_described(api):
     matches(described["components"]["schemas"], {"$ref": "x/Error"}, api.get("/x").json, "error")
 
 
+def test_infinite_numbers_are_refused(one_api):
+    reply = one_api.post(f"{MODELS}/rows/predict", raw=b'{"row": {"size": -1e999}}')
+    assert (reply.status, reply.error["column"]) == (422, "size")
+
+
+def test_a_class_to_explain_must_be_known(one_api):
+    reply = one_api.post(f"{MODELS}/texts/explain", {"text": "cash", "target": "work"})
+    assert (reply.status, reply.error["code"]) == (422, "unknown_class")
+    assert reply.error["message"] == "\"target\" is 'work', which is not one of the classes: ham, spam"
+
+
 def test_health_and_metrics(api):
     assert api.get("/healthz").json == {"status": "ok"}
     assert api.get("/readyz").json == {"status": "ready"}
@@ -425,5 +438,7 @@ def test_health_and_metrics(api):
     assert 'deciban_requests_total{route="learn",status="200"} 1' in text
     assert 'deciban_model_examples{model="texts",class="spam"} 7' in text
     assert 'deciban_request_seconds_bucket{route="learn",le="+Inf"} 1' in text
+    changed = api.get(f"{MODELS}/texts").json["changed"]
+    assert f'deciban_model_changed_timestamp_seconds{{model="texts"}} {changed!r}' in text
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import stat
 
 import pytest
@@ -40,7 +42,28 @@ def test_what_cannot_be_served_is_explained(texts, tmp_path, capsys):
         assert message in capsys.readouterr().err, arguments
     (tmp_path / "bad.deciban").write_bytes(b"no model")
     assert run(["serve", "bad.deciban"]) == 2
-    assert "not a complete deciban model file" in capsys.readouterr().err
+    assert "'bad.deciban' is not a complete deciban model file" in capsys.readouterr().err
+
+
+def test_where_a_server_cannot_listen(texts, tmp_path, capsys):
+    (tmp_path / "file").write_text("no socket")
+    (tmp_path / "cert.pem").write_text("no certificate")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind("used")
+        other.listen()
+        for options, message in [
+            (["--socket", "no/socket"], "the folder .*no' does not exist"),
+            (["--socket", "x" * 200], "'x+': .*too long"),
+            (["--socket", "file"], "'file' exists and is not a socket"),
+            (["--socket", "used"], "another server listens at 'used'"),
+        ]:
+            assert run(["serve", str(texts["texts"]), "--no-auth", *options]) == 2, options
+            assert re.search(message, capsys.readouterr().err), options
+    for name, message in [("absent.pem", "'absent.pem': No such file"), ("cert.pem", "'cert.pem' .* certificate")]:
+        (tmp_path / "tls.toml").write_text(f'tls_certificate = "{name}"\ntls_key = "{name}"\n')
+        assert run(["serve", str(texts["texts"]), "--no-auth", "--config", "tls.toml"]) == 2
+        assert re.search(message, capsys.readouterr().err)
+    assert (tmp_path / "used").exists()
 
 
 def test_tokens_are_made_listed_and_revoked(capsys):
@@ -54,6 +77,9 @@ def test_tokens_are_made_listed_and_revoked(capsys):
     assert (listed["name"], listed["scope"], listed["revoked"]) == (["mailer"], ["teach"], [""])
     assert run(["token", "revoke", "mailer"]) == 0
     assert run(["token", "revoke", "nobody"]) == 2
+    assert run(["token", "list", "--store", "absent.sqlite"]) == 2
+    assert "there is no store 'absent.sqlite'" in capsys.readouterr().err
+    assert not os.path.exists("absent.sqlite")
     store = open_store("deciban.sqlite")
     assert store.tokens()[0].revoked is not None
     assert [line.kind for line in store.lines("", -1, 10)] == ["token created", "token revoked"]

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import deciban
+from deciban.errors import DecibanError
 from deciban.server import writer as writer_module
 from deciban.server.changes import Change
 from deciban.server.config import ServerSettings
@@ -293,7 +294,7 @@ def test_a_full_disk_is_answered_and_changes_nothing(texts, tmp_path, at):
 # ---------------------------------------------------------------------- how content is kept
 
 
-def test_content_can_be_encrypted(texts, tmp_path):
+def test_content_can_be_encrypted(texts, tmp_path, caplog):
     fernet = pytest.importorskip("cryptography.fernet", reason="cryptography is not installed").Fernet
     key = tmp_path / "content.key"
     key.write_bytes(fernet.generate_key())
@@ -307,8 +308,10 @@ def test_content_can_be_encrypted(texts, tmp_path):
             api.post("/v1/models/texts/correct", {"id": "a", "label": "ham"}).json["results"][0]["status"]
             == "corrected"
         )
+        assert "key_file" not in caplog.text
     key.write_bytes(fernet.generate_key())
     with Api(texts, **where) as api:
+        assert "key_file is not the key of the encrypted examples" in caplog.text
         reply = api.post("/v1/models/texts/forget", {"id": "a"})
         assert (reply.status, reply.error["code"]) == (422, "content_needed")
 
@@ -322,6 +325,8 @@ def test_statistics_alone_need_the_example_again_to_forget_it(texts, tmp_path):
         assert (reply.status, reply.error["code"]) == (422, "content_needed")
         reply = api.post("/v1/models/texts/forget", {"id": "a", "text": "cash"})
         assert (reply.status, reply.error["code"]) == (409, "not_learned")
+    with pytest.raises(DecibanError, match="texts cannot be learned again: the content of 'a' is not stored"):
+        Api(texts, tmp_path / "s.sqlite", content="none", rebuild=True)
     with Api(texts, tmp_path / "s.sqlite", content="none") as api:
         assert api.get("/v1/models/texts").json["counts"] == [before[0], before[1] + 1]
         corrected = api.post("/v1/models/texts/correct", {"id": "a", "text": "cash prize", "label": "ham"})

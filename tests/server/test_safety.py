@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from urllib.parse import quote
 
 import hypothesis.strategies as st
@@ -17,6 +18,7 @@ from deciban.server.config import ServerSettings, models_of, settings_of
 from deciban.server.limits import RateLimit
 from deciban.server.problems import RequestError
 from deciban.server.routes import ROUTES
+from deciban.server.run import LogFormat
 from deciban.server.store import open_store, without_secret
 from deciban.server.tokens import SCOPES, make_token
 
@@ -52,7 +54,7 @@ def test_a_revoked_token_is_refused(guarded, monkeypatch):
     guarded.token = guarded.secrets["teach"]
     assert guarded.get("/v1/me").json == {"name": "teach", "scopes": ["read", "teach"]}
     guarded.service.store.revoke_token("teach", 1.0)
-    assert guarded.get("/v1/me").status == 401
+    assert guarded.get("/v1/me").error["code"] == "unknown_token"
     with pytest.raises(DecibanError, match="token 'other'"):
         guarded.service.store.revoke_token("other", 1.0)
     with pytest.raises(DecibanError, match="token 'read'"):
@@ -89,6 +91,19 @@ def test_the_log_has_neither_content_nor_ids_nor_tokens(guarded, caplog):
     assert "learn 200" in written
     assert "secret" not in written
     assert guarded.token not in written
+
+
+def test_of_an_internal_error_the_log_has_the_place_and_not_the_message():
+    try:
+        try:
+            raise ValueError("secret words")
+        except ValueError as error:
+            raise KeyError("secret id") from error
+    except KeyError:
+        written = LogFormat().formatException(sys.exc_info())
+    assert "secret" not in written
+    assert written.count("test_safety.py") == 2
+    assert written.index("ValueError") < written.index("KeyError")
 
 
 def test_without_tokens_only_on_this_machine():
@@ -211,7 +226,8 @@ ACTIONS = ("predict", "explain", "evaluate", "learn", "correct", "forget")
 
 
 def ask_anything(api, action, model, body):
-    reply = api.post(f"/v1/models/{model}/{action}", raw=json.dumps(body).encode("utf-8", "surrogatepass"))
+    text = json.dumps(body).replace("Infinity", "1e999")  # the one way in which JSON has infinite numbers
+    reply = api.post(f"/v1/models/{model}/{action}", raw=text.encode("utf-8", "surrogatepass"))
     assert reply.status in (200, 400, 404, 409, 413, 422), reply.body
     if reply.status != 200:
         assert reply.error["message"]
@@ -289,11 +305,16 @@ def test_settings_come_from_file_environment_and_options_in_this_order(tmp_path)
         ('content = "none"\nkeep_examples = 5', "keep_examples"),
         ('tls_key = "a"', "tls_certificate.*tls_key"),
         ('[models]\n"a b" = "x"', "'a b'"),
+        ("port = 65536", "port .*65536.*65535"),
+        ('milter = "127.0.0.1:65536"', "milter .*65536"),
+        ('log_level = "loud"', "log_level .*'loud'.*debug"),
+        ('store = ""', "store is empty"),
+        ("# \udcff", "'.*deciban.toml' is not TOML"),
     ],
 )
 def test_wrong_settings_are_explained(tmp_path, text, message):
     file = tmp_path / "deciban.toml"
-    file.write_text(text)
+    file.write_text(text, errors="surrogateescape")
     with pytest.raises(DecibanError, match=message):
         settings_of(str(file), {}, {})
 

@@ -85,7 +85,7 @@ def endpoint(route: ApiRoute, service: Service, rates: Rates) -> Endpoint:
             caller = await caller_of(request, service)
             if route.scope is not None:
                 if caller is NOBODY:
-                    raise RequestError("send a token, as in `Authorization: Bearer …`", status=401, code="no_token")
+                    raise no_token(request)
                 caller.require(route.scope)
             rates.requests.take(caller.name or client_of(request))
             return await route.handler(Exchange(request, service, caller, rates))
@@ -97,6 +97,17 @@ def endpoint(route: ApiRoute, service: Service, rates: Rates) -> Endpoint:
 
     answer.__name__ = route.name
     return answer
+
+
+def no_token(request: Request) -> RequestError:
+    if "authorization" in request.headers:
+        return RequestError(
+            "the token is unknown or was revoked: make one with `deciban token create`, and send it as in "
+            "`Authorization: Bearer …`",
+            status=401,
+            code="unknown_token",
+        )
+    return RequestError("send a token, as in `Authorization: Bearer …`", status=401, code="no_token")
 
 
 def client_of(request: Request) -> str:

@@ -16,6 +16,9 @@ from deciban.server.store.content import FORMS
 
 ENVIRONMENT = "DECIBAN_"
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+LEVELS = ("debug", "info", "warning", "error")
+MAX_PORT = 65_535
 LOOPBACK_NAMES = ("localhost",)
 MILTER = re.compile(r"(127(\.\d{1,3}){3}|localhost|\[::1\]):\d{1,5}|unix:.+", re.DOTALL)
 
@@ -70,9 +73,17 @@ class ServerSettings:
         for name in NOT_NEGATIVE:
             if not getattr(self, name) >= 0:
                 raise DecibanError("{name} is {value}: it must not be negative", name=name, value=getattr(self, name))
+        if self.port > MAX_PORT:
+            raise DecibanError("port is {value}: it must be at most {most}", value=self.port, most=MAX_PORT)
+        if not self.store:
+            raise DecibanError("store is empty: give the path of an SQLite file, or postgresql://…")
+        if self.log_level not in LEVELS:
+            raise DecibanError(
+                "log_level is {value!r}: it must be one of {levels}", value=self.log_level, levels=", ".join(LEVELS)
+            )
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise DecibanError("tls_certificate and tls_key belong together: give both or neither")
-        if self.milter is not None and not MILTER.fullmatch(self.milter):
+        if self.milter is not None and not is_milter(self.milter):
             raise DecibanError(
                 "milter is {value!r}: it must be 127.0.0.1:PORT or unix:PATH, since it knows no tokens",
                 value=self.milter,
@@ -104,6 +115,12 @@ NOT_NEGATIVE = ("keep_examples", "keep_days", "rate", "teach_rate", "recent", "p
 TYPES = {one.name: one.type for one in fields(ServerSettings)}
 
 
+def is_milter(address: str) -> bool:
+    return MILTER.fullmatch(address) is not None and (
+        address.startswith("unix:") or int(address.rpartition(":")[2]) <= MAX_PORT
+    )
+
+
 def is_loopback(host: str) -> bool:
     if host in LOOPBACK_NAMES:
         return True
@@ -128,7 +145,7 @@ def of_file(path: str) -> dict[str, Any]:
     with open(path, "rb") as file:
         try:
             document = tomllib.load(file)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # also if it is not UTF-8
             raise DecibanError("{file!r} is not TOML: {why}", file=path, why=str(error)) from None
     return {name: checked(name, value, f"{path!r}") for name, value in document.items()}
 
@@ -144,7 +161,7 @@ def parsed(name: str, value: str) -> Any:
     kind = TYPES[name]
     try:
         if kind == "bool":
-            return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[value.lower()]
+            return BOOLEANS[value.lower()]
         if kind in ("int", "float"):
             return int(value) if kind == "int" else float(value)
     except (KeyError, ValueError):
@@ -152,7 +169,7 @@ def parsed(name: str, value: str) -> Any:
             "{name} is {value!r}: it must be of type {kind}", name=ENVIRONMENT + name.upper(), value=value, kind=kind
         ) from None
     if name == "models":
-        return models_of(value.split(os.pathsep))
+        return models_of([part for part in value.split(os.pathsep) if part])
     return tuple(part.strip() for part in value.split(",") if part.strip()) if name == "allowed_hosts" else value
 
 

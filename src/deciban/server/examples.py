@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import math
 import secrets
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -41,6 +42,10 @@ def examples_of(body: Any, most: int, *, label: str = "never", content: str = "a
         raise RequestError('the request must be a JSON object: one example, or {"examples": […]}')
     if "examples" not in body:
         return [example_of(body, 0, label, content)]
+    if beside := sorted(set(body) - OPTIONS - {"examples"}):
+        raise RequestError(
+            '{value!r} cannot be next to "examples": give it in each example that it is for', value=beside[0]
+        )
     given = body["examples"]
     if not isinstance(given, list):
         raise RequestError('"examples" must be a list')
@@ -150,6 +155,12 @@ def checked_row(value: Any, row: int) -> dict[str, Any] | list[Any]:
                 row=row,
                 column=column,
                 value=str(type(entry).__name__),
+            )
+        if isinstance(entry, float) and not math.isfinite(entry):
+            raise RequestError(
+                "column {column!r} of example {row} is too large for a number: send null for a missing value",
+                row=row,
+                column=column,
             )
     return value
 

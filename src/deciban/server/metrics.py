@@ -64,9 +64,8 @@ class MetricsTable:
 def by_name(samples: Iterable[Sample]) -> dict[str, list[str]]:
     lines: dict[str, list[str]] = {}
     for name, labels, value in samples:
-        lines.setdefault(name, []).append(
-            f"{name}{braces(labels)} {value:g}" if value % 1 else f"{name}{braces(labels)} {value:.0f}"
-        )
+        number = f"{value:.0f}" if value % 1 == 0 else repr(float(value))  # all digits: six leave hours of a time open
+        lines.setdefault(name, []).append(f"{name}{braces(labels)} {number}")
     return lines
 
 

@@ -248,6 +248,8 @@ def model_for_mail(service: Service) -> LiveModel:
     mails = [live for live in fitting if live.current.takes == "mail"] or fitting
     if len(mails) != 1:
         raise DecibanError(
-            "the milter needs one model of mail, and there are {count}: set milter_model", count=len(mails)
+            "the milter needs one model of mails or texts, and there are {count}: "
+            + ("set milter_model" if mails else "serve one"),
+            count=len(mails),
         )
     return mails[0]

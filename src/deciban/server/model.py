@@ -62,6 +62,14 @@ class Answer:
         return float(most - least)
 
 
+class ModelBytes(io.BytesIO):
+    """A model file in memory, with a name for messages."""
+
+    def __init__(self, data: bytes, name: str | None) -> None:
+        super().__init__(data)
+        self.name = name
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ServedModel:
     """A model that predicts and learns; `seq` is the last log line that it contains."""
@@ -71,12 +79,12 @@ class ServedModel:
     seq: int = 0
 
     @classmethod
-    def of_bytes(cls, data: bytes, seq: int = 0) -> ServedModel:
-        """A model from the bytes of its file, with the same checks as for files."""
+    def of_bytes(cls, data: bytes, seq: int = 0, name: str | None = None) -> ServedModel:
+        """A model from the bytes of its file, with the same checks as for files; errors have the file's name."""
         from deciban.estimators.load import load
 
-        estimator = load(io.BytesIO(data))
-        scorer = replace(read(io.BytesIO(data), n_jobs=1), model=estimator.model_)
+        estimator = load(ModelBytes(data, name))
+        scorer = replace(read(ModelBytes(data, name), n_jobs=1), model=estimator.model_)
         return cls(estimator, scorer, seq)
 
     def to_bytes(self) -> bytes:
@@ -238,8 +246,17 @@ class ServedModel:
 
         return pa.table({name: pa.array(matrix[:, j].tolist()) for j, name in enumerate(self._names)})
 
-    def label_of(self, label: Any, new_class: bool, row: int = 0) -> Any:
-        """A label in the model's type: "3" is the class 3 if there is one. Unknown labels are refused, unless new."""
+    def class_of(self, name: str, label: Any) -> Any:
+        """The class that an option of a request names."""
+        known = self._known_class(label)
+        if known is None:
+            raise self._unknown_class(
+                '"{name}" is {value!r}, which is not one of the classes: {classes}', label, name=name
+            )
+        return known
+
+    def _known_class(self, label: Any) -> Any:
+        """The class with this label, in the model's type: "3" is the class 3 if there is one. None: there is none."""
         classes = self.classes
         for known in classes:
             if known == label and isinstance(known, bool) == isinstance(label, bool):
@@ -247,13 +264,22 @@ class ServedModel:
         for known in classes:
             if str(known) == str(label) or (isinstance(known, bool) and str(known).lower() == str(label).lower()):
                 return known
+        return None
+
+    def _unknown_class(self, message: str, label: Any, **fields: Any) -> RequestError:
+        shown = ", ".join(map(str, self.classes[:20])) + (", …" if len(self.classes) > 20 else "")
+        return RequestError(message, value=label, classes=shown, code="unknown_class", **fields)
+
+    def label_of(self, label: Any, new_class: bool, row: int = 0) -> Any:
+        """A label in the model's type. Unknown labels are refused, unless new."""
+        known, classes = self._known_class(label), self.classes
+        if known is not None:
+            return known
         if not new_class:
-            raise RequestError(
+            raise self._unknown_class(
                 '{value!r} of example {row} is not one of the classes: {classes}. Send "new_class": true to add it',
+                label,
                 row=row,
-                value=label,
-                classes=", ".join(map(str, classes[:20])) + (", …" if len(classes) > 20 else ""),
-                code="unknown_class",
             )
         if classes and isinstance(classes[0], str) != isinstance(label, str):
             raise RequestError(

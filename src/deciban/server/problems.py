@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -58,5 +59,6 @@ def document(problem: RequestError) -> dict[str, Any]:
         if (field := getattr(problem, name)) is not None:
             error[name] = field
     if (value := plain(problem.value)) is not None:
-        error["value"] = value if isinstance(value, bool | int | float) else str(value)[:MAX_VALUE_CHARACTERS]
+        number = isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value))
+        error["value"] = value if number else str(value)[:MAX_VALUE_CHARACTERS]
     return {"error": error}

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 import deciban
+from deciban.server.config import BOOLEANS
 from deciban.server.examples import Example, examples_of, of_message
 from deciban.server.limits import RateLimit, body_of
 from deciban.server.model import Answer
@@ -59,6 +60,13 @@ class Exchange:
                 value=given,
             )
         return int(given)
+
+    def flag(self, name: str) -> bool:
+        """True or false from the query; false if it is not there."""
+        given = self.request.query_params.get(name, "false")
+        if given.lower() not in BOOLEANS:
+            raise RequestError("{name} is {value!r}: it must be true or false", name=name, value=given)
+        return BOOLEANS[given.lower()]
 
     def require_kind(self, *kinds: str) -> str:
         """The content type of the body, which must be one of these."""
@@ -185,7 +193,7 @@ async def explain(exchange: Exchange) -> Response:
     if not isinstance(most, int) or isinstance(most, bool) or not 0 < most <= MAX_LISTED:
         raise RequestError('"most" must be a whole number from 1 to {most}', most=MAX_LISTED)
     target, against = (
-        None if body.get(name) is None else model.label_of(body[name], False) for name in ("target", "against")
+        None if body.get(name) is None else model.class_of(name, body[name]) for name in ("target", "against")
     )
     if target is not None and target == against:
         raise RequestError('"target" and "against" are both {value!r}: give two classes', value=target)
@@ -328,8 +336,7 @@ async def recent(exchange: Exchange) -> Response:
     order = query.get("order", "newest")
     if order not in ORDERS:
         raise RequestError("order is {value!r}: it must be one of {orders}", value=order, orders=", ".join(ORDERS))
-    untaught = query.get("untaught", "false").lower() in ("true", "1", "yes")
-    decisions = live.recent.list(exchange.number("most", 50), order, query.get("label"), untaught)
+    decisions = live.recent.list(exchange.number("most", 50), order, query.get("label"), exchange.flag("untaught"))
     return JSONResponse(finite({"model": live.name, "decisions": decisions}))
 
 

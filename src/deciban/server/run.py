@@ -5,15 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
+import ssl
 import stat
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 from deciban.errors import DecibanError
 from deciban.server.config import ServerSettings
 
-LEVELS = ("debug", "info", "warning", "error")
 END_SECONDS = 30  # for requests in progress, after SIGTERM
 SWITCH_SECONDS = 0.0005  # how long the event loop waits for the interpreter while another thread learns; usually 0.005
 
@@ -31,13 +34,10 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         ) from None
     from deciban.server.service import Service
 
-    if settings.log_level not in LEVELS:
-        raise DecibanError(
-            "log_level is {value!r}: it must be one of {levels}", value=settings.log_level, levels=", ".join(LEVELS)
-        )
-    logging.basicConfig(
-        level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr
-    )
+    check_files(settings)
+    lines = logging.StreamHandler(sys.stderr)
+    lines.setFormatter(LogFormat("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logging.basicConfig(level=settings.log_level.upper(), handlers=[lines])
     warnings.simplefilter("ignore")  # a warning may quote content; errors go only to the sender
     sys.setswitchinterval(SWITCH_SECONDS)
     service = Service(settings, rebuild=rebuild)
@@ -62,17 +62,67 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         limit_concurrency=max_connections(),
     )
     if settings.socket is not None and os.path.exists(settings.socket):
-        if not stat.S_ISSOCK(os.stat(settings.socket).st_mode):
-            raise DecibanError(
-                "{file!r} exists and is not a socket: remove it, or choose another path", file=settings.socket
-            )
-        os.unlink(settings.socket)  # left by a server that was killed
+        os.unlink(settings.socket)  # left by an earlier server: see `check_socket`
     server = HttpServer(config, settings.timeout)
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: None)  # uvicorn shuts down, and then raises it again
-    server.run()
+    try:
+        server.run()
+    except SystemExit:  # uvicorn has logged why
+        if server.started:
+            raise
     if not server.started:
-        raise DecibanError("the server could not listen at {where}: see the line above", where=where)
+        raise DecibanError("the server did not start at {where}: see the lines above", where=where)
+
+
+class LogFormat(logging.Formatter):
+    """Exceptions as their types and places: their messages may quote content."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
+        error, seen = ei[1], []
+        while error is not None:
+            frames = traceback.extract_tb(error.__traceback__)
+            seen.append("".join(f"  {one.filename}:{one.lineno} in {one.name}\n" for one in frames))
+            seen[-1] += type(error).__name__
+            error = error.__cause__ or error.__context__
+        return "\n".join(reversed(seen))
+
+
+def check_files(settings: ServerSettings) -> None:
+    """Raise for files that uvicorn would report without their names."""
+    for file in (settings.tls_certificate, settings.tls_key):
+        if file is not None:
+            open(file, "rb").close()
+    if settings.tls_certificate is not None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_certificate, settings.tls_key)
+        except ssl.SSLError as error:
+            raise DecibanError(
+                "{file!r} and {key!r} are not a certificate and its key: {why}",
+                file=settings.tls_certificate,
+                key=settings.tls_key,
+                why=str(error),
+            ) from None
+    if settings.socket is not None:
+        check_socket(settings.socket)
+
+
+def check_socket(path: str) -> None:
+    """Raise if a server cannot listen here, or another one does."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise DecibanError("cannot listen at {file!r}: the folder {folder!r} does not exist", file=path, folder=folder)
+    if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+        raise DecibanError("{file!r} exists and is not a socket: remove it, or choose another path", file=path)
+    with socket.socket(socket.AF_UNIX) as other:
+        other.settimeout(1.0)
+        try:
+            other.connect(path)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return  # there is none, or one left by a server that was killed
+        except OSError as error:  # such as a path that is too long
+            raise DecibanError("cannot listen at {file!r}: {why}", file=path, why=str(error)) from None
+    raise DecibanError("another server listens at {file!r}: stop it, or choose another path", file=path)
 
 
 def bracketed(host: str) -> str:

@@ -28,8 +28,8 @@ from deciban.server.problems import RequestError
 from deciban.server.quality import RECENT, Quality, by_class, calibration, figures
 from deciban.server.recent import RecentDecisions
 from deciban.server.store import open_store
-from deciban.server.store.base import Store
-from deciban.server.store.content import ContentKeeper
+from deciban.server.store.base import Store, StoreError
+from deciban.server.store.content import ContentGoneError, ContentKeeper
 from deciban.server.tokens import TokenTable
 from deciban.server.writer import ChangeWriter, LiveModel, caught_up, outcomes_of
 from deciban.text.mail import Verdict
@@ -111,6 +111,15 @@ class Service:
             if self.store.setting("content") != form:
                 self.store.set("content", form)
                 self.store.log("", f"content is kept: {form}", None, ACTOR, time.time())
+            newest = self.store.newest_encrypted()
+        if newest is not None:
+            try:
+                keeper.content(newest)
+            except ContentGoneError:
+                log.warning(
+                    "key_file is not the key of the encrypted examples in the store: they cannot be corrected or "
+                    "forgotten by their ids, and --rebuild is not possible"
+                )
         return keeper
 
     def _open(self, name: str, path: str, rebuild: bool) -> LiveModel:
@@ -121,7 +130,7 @@ class Service:
         with self.store.transaction():
             known = self.store.snapshot(name)
             if known is None or rebuild:
-                model = self._begin(name, data, rebuild)
+                model = self._begin(name, path, data, rebuild)
                 self.store.set(f"file:{name}", digest)
             else:
                 model = caught_up(ServedModel.of_bytes(known[1], known[0]), name, self.store)
@@ -137,9 +146,9 @@ class Service:
         live.changed = self.store.last_change(name)
         return live
 
-    def _begin(self, name: str, data: bytes, rebuild: bool) -> ServedModel:
+    def _begin(self, name: str, path: str, data: bytes, rebuild: bool) -> ServedModel:
         """The model from a file, with all examples of the store learned again; saves a first snapshot."""
-        model = ServedModel.of_bytes(data)
+        model = ServedModel.of_bytes(data, name=path)
         count = 0
         for contents, labels in self._stored_pairs(name):
             model, count = model.plus(model.sums_of(contents, labels)), count + len(labels)
@@ -152,7 +161,16 @@ class Service:
     def _stored_pairs(self, name: str) -> Iterator[tuple[list[Content], list[Any]]]:
         after = -1
         while batch := self.store.all_examples(name, after, REBUILD_BATCH):
-            yield [self.keeper.content(one) for one in batch], [json.loads(one.label) for one in batch]
+            try:
+                contents = [self.keeper.content(one) for one in batch]
+            except ContentGoneError as error:
+                raise ContentGoneError(
+                    "the examples of {name} cannot be learned again: the content of {value!r} is not stored, or is "
+                    "encrypted with another key",
+                    name=name,
+                    value=error.value,
+                ) from None
+            yield contents, [json.loads(one.label) for one in batch]
             after = batch[-1].seq
 
     def _retain(self) -> None:
@@ -163,7 +181,8 @@ class Service:
                     while self._forget_oldest(name) == RETENTION_BATCH and not self._ending.is_set():
                         pass
                 except Exception as error:
-                    log.error("old examples of %s could not be forgotten: %s", name, error)  # noqa: TRY400 - no content
+                    why = error if isinstance(error, StoreError) else type(error).__name__  # others may quote content
+                    log.error("old examples of %s could not be forgotten: %s", name, why)  # noqa: TRY400 - the same
             self._ending.wait(RETENTION_SECONDS)
 
     def _forget_oldest(self, name: str) -> int:

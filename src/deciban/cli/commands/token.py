@@ -56,7 +56,7 @@ def token(
     from deciban.server.store import open_store
     from deciban.server.tokens import make_token
 
-    opened = open_store(settings_of(config, os.environ, {"store": store}).store)
+    opened = open_store(settings_of(config, os.environ, {"store": store}).store, existing=action != "create")
     try:
         if action == "create":
             secret = make_token(opened, str(name), scope)

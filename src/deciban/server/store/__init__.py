@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from deciban.errors import DecibanError
 from deciban.server.store.base import Store
 
@@ -9,8 +11,8 @@ POSTGRESQL = ("postgresql://", "postgres://")
 SQLITE = "sqlite:///"
 
 
-def open_store(url: str) -> Store:
-    """The store at a URL; a path without a scheme is an SQLite file."""
+def open_store(url: str, *, existing: bool = False) -> Store:
+    """The store at a URL; a path without a scheme is an SQLite file, which is created unless it must exist."""
     if url.startswith(POSTGRESQL):
         from deciban.server.store.postgresql import PostgresStore
 
@@ -21,7 +23,10 @@ def open_store(url: str) -> Store:
         )
     from deciban.server.store.sqlite import SqliteStore
 
-    return SqliteStore(url.removeprefix(SQLITE))
+    path = url.removeprefix(SQLITE)
+    if existing and not os.path.exists(path):
+        raise DecibanError("there is no store {value!r}: name the server's with --store or --config", value=path)
+    return SqliteStore(path)
 
 
 def without_secret(url: str) -> str:

@@ -287,6 +287,10 @@ class Store(ABC):
         statement = f"SELECT {EXAMPLE} FROM examples WHERE model = ? AND seq > ? ORDER BY seq LIMIT ?"
         return [stored_example(row) for row in self.execute(statement, [model, after, most])]
 
+    def newest_encrypted(self) -> StoredExample | None:
+        rows = self.execute(f"SELECT {EXAMPLE} FROM examples WHERE form = 'encrypted' ORDER BY seq DESC LIMIT 1")
+        return stored_example(rows[0]) if rows else None
+
     # ------------------------------------------------------------------ queries outside a transaction
 
     def outcomes(self, model: str, most: int, after: int = -1) -> list[Outcome]:
