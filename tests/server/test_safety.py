@@ -336,3 +336,10 @@ def test_a_password_in_an_address_is_not_shown():
     with pytest.raises(DecibanError) as error:
         open_store("mysql://ann:hunter2@db/x")
     assert "hunter2" not in str(error.value)
+
+
+def test_a_database_that_is_not_there_is_named_without_its_password():
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'deciban[dev]'")
+    with pytest.raises(DecibanError, match="nothing listens at its address") as error:
+        open_store("postgresql://ann:hunter2@127.0.0.1:1/filter")
+    assert "hunter2" not in str(error.value)

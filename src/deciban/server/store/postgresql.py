@@ -16,6 +16,16 @@ from deciban.server.store.base import Store, StoreError
 LOCK = 0x6465636962616E  # "deciban"
 CONNECT_SECONDS = 5
 BEGIN = "BEGIN"
+REASONS = {  # parts of libpq's messages, which may quote a password that is not escaped in the URL
+    "Connection refused": "nothing listens at its address",
+    "translate host name": "its host is unknown",
+    "resolve host": "its host is unknown",
+    "timeout": "it does not answer",
+    "password authentication failed": "the user or the password is wrong",
+    "no password supplied": "it needs a password",
+    "does not exist": "there is no such database, user or table",
+    "no pg_hba.conf entry": "it does not allow this user from this machine",
+}
 
 
 class PostgresStore(Store):
@@ -90,9 +100,11 @@ class PostgresStore(Store):
                 connection.close()
 
     def _problem(self, error: Exception) -> StoreError:
-        state = getattr(error, "sqlstate", None)
+        state, text = getattr(error, "sqlstate", None), str(error)
+        reason = next((why for part, why in REASONS.items() if part in text), None)
         return StoreError(
-            "the database of the store cannot be used ({kind}{state})",
+            "the database of the store cannot be used ({kind}{state}){reason}",
             kind=type(error).__name__,
             state="" if state is None else f", SQLSTATE {state}",
+            reason="" if reason is None else f": {reason}",
         )
