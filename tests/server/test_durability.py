@@ -335,6 +335,15 @@ def test_statistics_alone_need_the_example_again_to_forget_it(texts, tmp_path):
         assert api.get("/v1/models/texts").json["counts"] == before
 
 
+def test_a_model_that_cannot_learn_the_examples_again_is_refused(files, tmp_path):
+    with Api({"m": files["rows"]}, tmp_path / "s.sqlite") as api:
+        api.post("/v1/models/m/learn", {"row": {"size": 1.0}, "label": "cat"})
+    with pytest.raises(
+        DecibanError, match=r"texts\.deciban' cannot learn the examples that the store has of m: example"
+    ):
+        Api({"m": files["texts"]}, tmp_path / "s.sqlite", rebuild=True)
+
+
 def test_how_content_is_kept_is_written_down(texts, tmp_path):
     for form in ("plain", "none", "none"):
         with Api(texts, tmp_path / "s.sqlite", content=form) as api:

@@ -97,6 +97,7 @@ def test_files_that_cannot_be_read_are_explained(one_api, data, name, status):
     reply = read(one_api, "rows", data, name)
     assert reply.status == status, reply.body
     assert reply.error["message"]
+    assert reply.error["code"] != "bad_model_file"
 
 
 def test_no_more_rows_than_a_request_may_have(files, tmp_path):

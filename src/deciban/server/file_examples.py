@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deciban.errors import FileError
 from deciban.server.model import ServedModel
 from deciban.server.problems import RequestError
 from deciban.show import plain
@@ -35,6 +36,8 @@ def examples_in(data: bytes, name: str, model: ServedModel, most: int) -> dict[s
         return in_format(data, os.path.splitext(name)[1].lower(), model, most)
     except pa.ArrowException as error:
         raise RequestError("the file cannot be read: {why}", why=str(error)[:200], code="bad_file") from None
+    except FileError as error:
+        raise RequestError("{text}", text=str(error), code="bad_file") from None
 
 
 def in_format(data: bytes, ending: str, model: ServedModel, most: int) -> dict[str, Any]:

@@ -151,7 +151,16 @@ class Service:
         model = ServedModel.of_bytes(data, name=path)
         count = 0
         for contents, labels in self._stored_pairs(name):
-            model, count = model.plus(model.sums_of(contents, labels)), count + len(labels)
+            try:
+                model, count = model.plus(model.sums_of(contents, labels)), count + len(labels)
+            except DecibanError as error:
+                raise DecibanError(
+                    "{path!r} cannot learn the examples that the store has of {name}: {why}. Serve it under another "
+                    "name, as in NAME={path}",
+                    path=path,
+                    name=name,
+                    why=str(error),
+                ) from None
         seq = self.store.log(name, "rebuild" if rebuild else "begin", None, ACTOR, time.time())
         self.store.put_snapshot(name, seq, model.to_bytes(), time.time())
         if rebuild:
