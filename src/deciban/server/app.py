@@ -103,11 +103,11 @@ def no_token(request: Request) -> RequestError:
     if "authorization" in request.headers:
         return RequestError(
             "the token is unknown or was revoked: make one with `deciban token create`, and send it as in "
-            "`Authorization: Bearer …`",
+            "`Authorization: Bearer TOKEN`",
             status=401,
             code="unknown_token",
         )
-    return RequestError("send a token, as in `Authorization: Bearer …`", status=401, code="no_token")
+    return RequestError("send a token, as in `Authorization: Bearer TOKEN`", status=401, code="no_token")
 
 
 def client_of(request: Request) -> str:
