@@ -112,7 +112,7 @@ browser: $(TOOLS)  ## install Chromium (Debian, as root) and Playwright, with wh
 	apt-get install -y --no-install-recommends chromium
 	@$(BIN)/python tools/requirements.py browser | xargs -d "\n" $(PIP) install
 
-ecosystem: $(TOOLS)  ## install shap, InterpretML, MLflow and IPython (250 MB), and test models in other libraries with them
+ecosystem: $(TOOLS)  ## install shap, InterpretML, MLflow and Jupyter's kernel (250 MB), and test models in other libraries with them
 	@$(BIN)/python tools/requirements.py ecosystem | xargs -d "\n" $(PIP) install
 	@$(PYTEST) tests/ecosystem
 

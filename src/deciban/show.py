@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Self
 
 from deciban.errors import DecibanError
+from deciban.notebook import drawn, in_notebook
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -418,7 +419,11 @@ def bars(ax: Any, names: Sequence[str], values: Sequence[float], colours: Sequen
 
 @contextmanager
 def progress(what: str) -> Iterator[Callable[[int, float], None]]:
-    """Show steps and their log-likelihood on a terminal; nothing in a pipe."""
+    """Show steps and their log-likelihood on a terminal or in a notebook; nothing in a pipe."""
+    if in_notebook():
+        with drawn() as draw:
+            yield lambda step, total: draw(f"{what}: step {step}, {total:.6g} nats", None)
+        return
     if not sys.stderr.isatty():
         yield lambda step, total: None  # noqa: ARG005 - no terminal
         return
@@ -433,10 +438,16 @@ def progress(what: str) -> Iterator[Callable[[int, float], None]]:
 
 @contextmanager
 def bar(what: str, total: int | None, unit: str = "bytes") -> Iterator[Callable[[int], None]]:
-    """A progress bar on a terminal; yields a function that takes the amount done so far.
+    """A progress bar on a terminal or in a notebook; yields a function that takes the amount done so far.
 
     Nothing is shown in a pipe, nor if there is nothing to do.
     """
+    if total != 0 and in_notebook():
+        scale, name = (1e-6, "MB") if unit == "bytes" else (1, unit)
+        of_all = "" if total is None else f" of {total * scale:.5g}"
+        with drawn() as draw:
+            yield lambda done: draw(f"{what}: {done * scale:.5g}{of_all} {name}", done / total if total else None)
+        return
     if not sys.stderr.isatty() or total == 0:
         yield lambda done: None  # noqa: ARG005 - no terminal
         return

@@ -8,15 +8,13 @@ import pytest
 from deciban import NaiveBayes
 from deciban.explanations import to_interpret
 
-pytest.importorskip("interpret", reason="InterpretML is not installed: make ecosystem")
-from interpret.api.base import ExplanationMixin
-
 
 def test_the_evidence_of_rows_is_a_local_explanation():
+    mixin = pytest.importorskip("interpret.api.base", reason="InterpretML is not installed: make ecosystem")
     table = {"size": [1.0, 2.0, 7.0, 8.0, None], "colour": ["red", "blue", "red", "red", "blue"]}
     model = NaiveBayes().fit(table, ["a", "a", "b", "b", "b"])
     found = to_interpret(model, table)
-    assert isinstance(found, ExplanationMixin)
+    assert isinstance(found, mixin.ExplanationMixin)
     assert found.explanation_type == "local"
     assert found.feature_names == ["size", "colour"]
     assert found.feature_types == ["continuous", "nominal"]

@@ -27,10 +27,15 @@ TEXTS = [
 LABELS = ["spam", "ham", "spam", "ham", "spam", "ham", "ham", "ham"]
 
 
-def run(model, texts):
+def opened(model):
+    """A function from texts to labels and probabilities."""
     session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
     assert [(one.name, one.type) for one in session.get_inputs()] == [("text", "tensor(string)")]
-    return session.run(None, {"text": np.array(texts, dtype=object)[:, None]})
+    return lambda texts: session.run(None, {"text": np.array(texts, dtype=object)[:, None]})
+
+
+def run(model, texts):
+    return opened(model)(texts)
 
 
 @pytest.mark.parametrize("settings", [{}, {"lowercase": False, "alpha": 0.01}, {"normalise": False}], ids=str)
@@ -55,32 +60,22 @@ def test_words_that_rule_a_class_out():
 
 def test_one_text_at_a_time_even_without_words():
     model = TextClassifier(reliability=None).fit(TEXTS, LABELS)
+    graph = opened(model)
     for text in TEXTS:
-        _, proba = run(model, [text])
+        _, proba = graph([text])
         np.testing.assert_allclose(proba, model.predict_proba([text]), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "日本語 cash",
-        "пaypal cash",
-        "ÉTÉ cash",
-        "cash e\u0301",
-        "ﬁne cash",
-        "cash 😀",
-        "soft\u00adhyphen",
-        "½ cash",
-        "cash\u200bnow",
-    ],
-)
-def test_a_text_that_onnx_would_split_differently_has_no_answer(text):
+def test_a_text_that_onnx_would_split_differently_has_no_answer():
     """Other scripts, capitals with accents, marks, ligatures, emoji, invisible characters."""
     model = TextClassifier(reliability=None).fit(TEXTS, LABELS)
-    labels, proba = run(model, [text, TEXTS[0]])
-    assert np.isnan(proba[0]).all()
-    assert labels.tolist() == ["", "spam"]
-    np.testing.assert_allclose(proba[1:], model.predict_proba(TEXTS[:1]), rtol=1e-9)
+    graph = opened(model)
+    strange = ["日本語 cash", "пaypal cash", "ÉTÉ cash", "cash e\u0301", "ﬁne cash", "cash 😀"]
+    for text in (*strange, "soft\u00adhyphen", "½ cash", "cash\u200bnow"):
+        labels, proba = graph([text, TEXTS[0]])
+        assert np.isnan(proba[0]).all(), text
+        assert labels.tolist() == ["", "spam"]
+        np.testing.assert_allclose(proba[1:], model.predict_proba(TEXTS[:1]), rtol=1e-9)
 
 
 def test_any_text_of_the_characters_that_are_known():
@@ -91,9 +86,9 @@ def test_any_text_of_the_characters_that_are_known():
     rng, characters = np.random.default_rng(0), np.array(list("".join(certain_characters(True, BY_SCRIPT))))
     often = np.array(list("abAB _.'’é"))
     texts = [
-        "".join(np.where(rng.random(40) < 0.5, rng.choice(often, 40), rng.choice(characters, 40))) for _ in range(400)
+        "".join(np.where(rng.random(40) < 0.5, rng.choice(often, 40), rng.choice(characters, 40))) for _ in range(200)
     ]
-    model = TextClassifier(reliability=None).fit(texts, np.arange(400) % 3)
+    model = TextClassifier(reliability=None).fit(texts, np.arange(200) % 3)
     labels, proba = run(model, texts)
     np.testing.assert_allclose(proba, model.predict_proba(texts), rtol=1e-9, atol=1e-12)
     assert labels.tolist() == model.predict(texts).tolist()
@@ -112,6 +107,7 @@ def test_other_models_of_texts_are_refused_with_what_to_choose():
         TextClassifier(reliability=None).fit(TEXTS, LABELS).to_onnx(columns=["a"])
 
 
+@pytest.mark.slow_where("bernoulli")
 @pytest.mark.parametrize("family", ["multinomial", "bernoulli"])
 def test_a_real_spam_filter(family):
     path = Path(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -20,7 +22,11 @@ from deciban import (
 from deciban.errors import DecibanError
 from deciban.explanations import to_shap
 
-shap = pytest.importorskip("shap", reason="shap is not installed: make ecosystem")
+
+@pytest.fixture(scope="module")
+def shap():
+    """Imported where it is needed: that takes seconds, and its first explanation is compiled."""
+    return pytest.importorskip("shap", reason="shap is not installed: make ecosystem")
 
 
 def log_odds(model, target=1, against=0):
@@ -33,7 +39,12 @@ def log_odds(model, target=1, against=0):
     return of
 
 
+@cache
 def models():
+    return {name: (model, X) for name, model, X in fitted()}
+
+
+def fitted():
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, [0, 1, 4, 6, 8]]
     bins = np.stack([np.digitize(column, np.quantile(column, [0.25, 0.5, 0.75])) for column in X.T], axis=1)
@@ -46,13 +57,11 @@ def models():
     yield "mixed", NaiveBayes(columns).fit(bins.astype(float), y), bins.astype(float)
 
 
-CASES = {name: (model, X) for name, model, X in models()}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_with_a_background_of_independent_columns(name):
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Gaussian", "categories", "truths", "counts", "rates", "mixed"])
+def test_with_a_background_of_independent_columns(name, shap):
     """shap's exact explainer, which asks for the predictions of all 32 sets of columns."""
-    model, X = CASES[name]
+    model, X = models()[name]
     rows, background = X[:4], X[100:120]
     expected = shap.explainers.Exact(log_odds(model), shap.maskers.Independent(background, max_samples=100))(rows)
     found = to_shap(model, rows, background=background)
@@ -60,10 +69,11 @@ def test_with_a_background_of_independent_columns(name):
     np.testing.assert_allclose(found.base_values, expected.base_values, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Gaussian", "rates", "mixed"])
-def test_of_columns_that_are_left_out(name):
+def test_of_columns_that_are_left_out(name, shap):
     """A missing value is ignored by the model: with columns removed this way, SHAP values are the evidence itself."""
-    model, X = CASES[name]
+    model, X = models()[name]
     rows = X[:4]
     masked = lambda mask, x: np.where(mask, x, np.nan)[None]  # noqa: E731
     expected = shap.explainers.Exact(log_odds(model), masked)(rows)
@@ -73,13 +83,16 @@ def test_of_columns_that_are_left_out(name):
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, log_odds(model)(rows), atol=1e-6)
 
 
-def test_by_permutations_too():
-    model, X = CASES["Gaussian"]
+@pytest.mark.slow
+def test_by_permutations_too(shap):
+    model, X = models()["Gaussian"]
     background = X[100:110]
     expected = shap.explainers.Permutation(log_odds(model), shap.maskers.Independent(background), seed=0)(X[:2])
     np.testing.assert_allclose(to_shap(model, X[:2], background=background).values, expected.values, atol=1e-6)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("shap")
 def test_several_classes_are_compared_in_pairs():
     X, y = load_iris(return_X_y=True, as_frame=True)
     y = y.map({0: "setosa", 1: "versicolor", 2: "virginica"})
@@ -92,12 +105,13 @@ def test_several_classes_are_compared_in_pairs():
         to_shap(model, X[:3])
 
 
-def test_its_plots_draw_decibans():
+@pytest.mark.slow
+def test_its_plots_draw_decibans(shap):
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    model, X = CASES["Gaussian"]
+    model, X = models()["Gaussian"]
     explanation = to_shap(model, X[:20], background=X)
     for plot, what in ((shap.plots.waterfall, explanation[0]), (shap.plots.bar, explanation)):
         plot(what, show=False)

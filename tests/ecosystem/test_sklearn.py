@@ -50,6 +50,11 @@ def rows():
     return X, y
 
 
+@pytest.fixture(scope="module")
+def classifier(rows):
+    return Classifier().fit(*rows)
+
+
 def test_a_search_over_parameters_chooses_by_held_out_rows(rows):
     X, y = rows
     grid = {"gaussiandiscriminant__shrinkage": [0.0, 0.2, 0.9], "gaussiandiscriminant__covariance": ["full", "tied"]}
@@ -87,7 +92,8 @@ def test_a_fitted_model_is_calibrated_as_it_is(rows):
 
 def test_a_vote_is_the_mean_of_probabilities(rows):
     X, y = rows
-    models = [("ours", GaussianNB()), ("table", Classifier()), ("theirs", LogisticRegression(max_iter=5000))]
+    theirs = make_pipeline(StandardScaler(), LogisticRegression())
+    models = [("ours", GaussianNB()), ("table", NaiveBayes()), ("theirs", theirs)]
     vote = VotingClassifier(models, voting="soft").fit(X, y)
     mean = np.mean([clone(model).fit(X, y).predict_proba(X) for _, model in models], axis=0)
     np.testing.assert_allclose(vote.predict_proba(X), mean, atol=1e-9)
@@ -165,7 +171,7 @@ def test_importance_by_permutation_finds_the_column_that_decides():
         assert average[0] * 2 < average[-1] or average[-1] * 2 < average[0]
 
 
-def test_displays_draw_our_probabilities(rows):
+def test_displays_draw_our_probabilities(rows, classifier):
     matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     matplotlib.use("Agg")
     X, y = rows
@@ -175,10 +181,10 @@ def test_displays_draw_our_probabilities(rows):
     drawn = DecisionBoundaryDisplay.from_estimator(model, two, **how)
     grid = pd.DataFrame({two.columns[0]: drawn.xx0.ravel(), two.columns[1]: drawn.xx1.ravel()})
     np.testing.assert_allclose(drawn.response.ravel(), model.predict_proba(grid)[:, 0])
-    table = Classifier().fit(X, y)
-    curve = CalibrationDisplay.from_estimator(table, X, y, n_bins=5, pos_label="malignant")
-    np.testing.assert_allclose(np.sort(curve.y_prob), np.sort(table.predict_proba(X)[:, 1]))
-    assert TunedThresholdClassifierCV(GaussianNB(), scoring="f1_macro", cv=3).fit(X, y).best_threshold_ > 0
+    curve = CalibrationDisplay.from_estimator(classifier, X, y, n_bins=5, pos_label="malignant")
+    np.testing.assert_allclose(np.sort(curve.y_prob), np.sort(classifier.predict_proba(X)[:, 1]))
+    tuned = TunedThresholdClassifierCV(GaussianNB(), scoring="f1_macro", thresholds=8, cv=3).fit(X, y)
+    assert tuned.best_threshold_ > 0
 
 
 class TestHtml:
@@ -193,10 +199,8 @@ class TestHtml:
             assert re.search(r"benign</td><td[^>]*>\d+</td><td[^>]*>\d+\.\d %", learned)
             assert "sk-container" in page, "scikit-learn's diagram"
 
-    def test_one_that_chooses_says_how_good_it_is_on_left_out_rows(self, rows):
-        X, y = rows
-        model = Classifier().fit(X, y)
-        page, summary = model._repr_html_(), model.summary()
+    def test_one_that_chooses_says_how_good_it_is_on_left_out_rows(self, classifier):
+        page, summary = classifier._repr_html_(), classifier.summary()
         assert f"log loss {summary.loss:.4g} nats (class frequencies alone: {summary.baseline:.4g})" in page
         assert "mean radius" in page, "what decides"
 

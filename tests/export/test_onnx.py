@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from deciban import (
+    BernoulliNB,
     CategoricalNB,
     Classifier,
     GaussianNB,
@@ -119,6 +120,17 @@ def test_on_real_tables(table, model, name):
         check(model.fit(learn.to_numpy(), data.y[rows[:some]]), ask.to_numpy(), ask)
     else:
         check(model.fit(learn, data.y[rows[:some]]), ask, ask)
+
+
+@pytest.mark.parametrize("make", [BernoulliNB, CategoricalNB])
+def test_columns_of_the_same_kind_share_nodes(make):
+    """A runtime takes seconds to open a graph with nodes for each of hundreds of columns."""
+    X = np.random.default_rng(0).integers(0, 3, (40, 300)).astype(float)
+    X[:, 10::2] = X[:, 10::2] > 0  # with fewer values
+    few, many = (make().fit(X[:, :d], np.arange(40) % 3) for d in (30, 300))
+    assert len(many.to_onnx().graph.node) == len(few.to_onnx().graph.node)
+    X[::7, ::5] = np.nan
+    check(many, X, pd.DataFrame(X))
 
 
 def test_far_from_zero_no_digits_are_lost():

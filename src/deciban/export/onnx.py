@@ -39,7 +39,7 @@ from deciban.show import one_line, optional, plain
 OPSET, ML_OPSET, IR = 17, 3, 8
 ML = "ai.onnx.ml"
 MAX_GRAPH_BYTES = 1_900_000_000  # a graph is one protocol buffers message, which ends at two gigabytes
-
+MAX_CELLS = 4096  # numbers of a row that are compared, or looked up, at once: memory for each row of a batch
 
 MICROSOFT = "com.microsoft"  # operators that only onnxruntime has
 
@@ -144,13 +144,9 @@ class Graph:
             for one in f.inputs:
                 kind = types.STRING if is_text(one) else types.DOUBLE
                 self.inputs.append(helper.make_tensor_value_info(self.input_name(one), kind, ["n", 1]))
-        self.places = [""] * len(f.places)
-        for i, place in enumerate(f.places):
-            if isinstance(place, ColumnPlace):
-                self.places[i] = self.column_place(place)
-        for i, place in enumerate(f.places):
-            if isinstance(place, Regrouped):
-                self.places[i] = self.op("Gather", self.integers(place.groups), self.places[place.place])
+        self.places: dict[int, str] = {}
+        self.blocks: dict[int, tuple[str, int]] = {}
+        self.place_blocks()
         label_type = self.add_outputs()
         outputs = [
             helper.make_tensor_value_info("label", label_type, ["n"]),
@@ -241,22 +237,57 @@ class Graph:
         every = list(range(len(self.formula.features)))
         return "X" if index == every else self.op("Gather", "X", self.integers(index), axis=1)
 
-    def column_place(self, place: ColumnPlace) -> str:
+    def place_blocks(self) -> None:
+        """The places of columns of numbers, many at once: thousands of nodes take a runtime seconds to open.
+
+        `blocks` are, by place, the matrix that it is in and its column there.
+        """
+        sized: list[tuple[bool, int, int, ColumnPlace]] = []
+        for i, place in enumerate(self.formula.places):
+            if isinstance(place, ColumnPlace) and not is_text(self.formula.inputs[place.input]):
+                sized.append((place.cuts is None, place.size, i, place))
+        sized.sort(key=lambda one: one[:2])  # columns of a block have about as many values
+        block: list[tuple[bool, int, int, ColumnPlace]] = []
+        for one in sized:
+            width = max(one[1], self.k)
+            if block and (one[0] != block[0][0] or (len(block) + 1) * width > MAX_CELLS):
+                self.place_block([(i, place) for *_, i, place in block])
+                block = []
+            block.append(one)
+        if block:
+            self.place_block([(i, place) for *_, i, place in block])
+
+    def place_block(self, block: Sequence[tuple[int, ColumnPlace]]) -> None:
+        """The places of columns that all have values, or all cuts, (n, columns)."""
+        x = self.numbers([place.input for _, place in block])
+        each = self.op("Unsqueeze", x, self.integers([2]))
+        if block[0][1].cuts is not None:  # nothing is beyond infinity
+            cuts = padded([place.cuts for _, place in block if place.cuts is not None], np.inf)
+            beyond = self.cast(self.op("Greater", each, self.constant(cuts[None])), "INT64")
+            codes = self.op("Add", self.op("ReduceSum", beyond, self.integers([2]), keepdims=0), self.integers(1))
+        else:  # nothing equals NaN
+            values = padded([np.array(place.values, dtype=np.float64) for _, place in block], np.nan)
+            equal = self.cast(self.op("Equal", each, self.constant(values[None])), "INT64")
+            numbered = self.op("Mul", equal, self.integers(np.arange(1, values.shape[1] + 1)[None, None]))
+            matches = self.op("ReduceSum", numbered, self.integers([2]), keepdims=0)
+            unknown = self.integers([[len(place.values) + 1 for _, place in block]])
+            codes = self.op("Where", self.op("Equal", matches, self.integers(0)), unknown, matches)
+        codes = self.op("Where", self.op("IsNaN", x), self.integers(0), codes)
+        self.blocks |= {i: (codes, j) for j, (i, _) in enumerate(block)}
+
+    def place(self, i: int) -> str:
         """The places of a column's values, (n,)."""
-        one = self.formula.inputs[place.input]
-        if is_text(one):
-            return self.text_place(place, one)
-        x = self.numbers([place.input])
-        if place.cuts is not None:
-            beyond = self.cast(self.op("Greater", x, self.constant(place.cuts[None])), "INT64")
-            codes = self.op("Add", self.row_sums(beyond, 0), self.integers(1))
-        else:
-            equal = self.cast(self.op("Equal", x, self.constant(np.array(place.values)[None])), "INT64")
-            matches = self.row_sums(self.op("Mul", equal, self.integers(np.arange(1, len(place.values) + 1)[None])), 0)
-            unseen = self.op("Equal", matches, self.integers(0))
-            codes = self.op("Where", unseen, self.integers(len(place.values) + 1), matches)
-        missing = self.op("Squeeze", self.op("IsNaN", x), self.integers([1]))
-        return self.op("Where", missing, self.integers(0), codes)
+        if i not in self.places:
+            place = self.formula.places[i]
+            if isinstance(place, Regrouped):
+                self.places[i] = self.op("Gather", self.integers(place.groups), self.place(place.place))
+            elif i in self.blocks:
+                codes, column = self.blocks[i]
+                one = self.op("Gather", codes, self.integers([column]), axis=1)
+                self.places[i] = self.op("Squeeze", one, self.integers([1]))
+            else:
+                self.places[i] = self.text_place(place, self.formula.inputs[place.input])
+        return self.places[i]
 
     def text_place(self, place: ColumnPlace, one: Input) -> str:
         known = {form: 0 for word in ("", *one.missing_texts) for form in (word, word.upper(), word.capitalize())}
@@ -286,7 +317,7 @@ class Graph:
         if isinstance(one, PiecewiseLinear):
             return self.piecewise_linear(one)
         return self.op(
-            "Unsqueeze", self.op("Gather", self.constant(one.values), self.places[one.place]), self.integers([1])
+            "Unsqueeze", self.op("Gather", self.constant(one.values), self.place(one.place)), self.integers([1])
         )
 
     def piecewise_linear(self, one: PiecewiseLinear) -> str:
@@ -327,8 +358,15 @@ class Graph:
         if isinstance(term, ColumnGaussians):
             return self.column_gaussians(term)
         if isinstance(term, Walks):
-            terms = [self.walk(walk) for walk in term.walks] or [self.zeros()]
-            return self.total([*terms, *self.hidden(term.hidden)])
+            blocks: dict[str, list[Walk]] = {}
+            single = []
+            for walk in term.walks:
+                if walk.given or walk.own not in self.blocks:
+                    single.append(self.walk(walk))
+                else:
+                    blocks.setdefault(self.blocks[walk.own][0], []).append(walk)
+            terms = [self.lookups(codes, walks) for codes, walks in blocks.items()]
+            return self.total([*terms, *single, *self.hidden(term.hidden)] or [self.zeros()])
         if isinstance(term, SplitTrees):
             return self.forest(term)
         return self.quadratic_forms(term)
@@ -371,14 +409,25 @@ class Graph:
         node = ""
         for step, given in zip(walk.steps, walk.given, strict=True):
             next_node = np.where(step < 0, np.arange(len(step))[:, None], step)
-            index = self.places[given]
+            index = self.place(given)
             if node:
                 index = self.op("Add", self.op("Mul", node, self.integers(step.shape[1])), index)
             node = self.op("Gather", self.integers(next_node.ravel()), index)
-        index = self.places[walk.own]
+        index = self.place(walk.own)
         if node:
             index = self.op("Add", self.op("Mul", node, self.integers(walk.values.shape[1])), index)
         return self.op("Gather", self.constant(walk.values.reshape(-1, self.k)), index)
+
+    def lookups(self, codes: str, walks: Sequence[Walk]) -> str:
+        """The sum over independent columns whose places are in one matrix, looked up in one table, (n, k)."""
+        columns = [self.blocks[walk.own][1] for walk in walks]
+        size = max(walk.values.shape[1] for walk in walks)
+        table = np.zeros((len(walks), size, self.k))
+        for own, walk in zip(table, walks, strict=True):
+            own[: walk.values.shape[1]] = walk.values[0]
+        index = self.op("Gather", codes, self.integers(columns), axis=1)
+        index = self.op("Add", index, self.integers(size * np.arange(len(walks))[None]))
+        return self.row_sums(self.op("Gather", self.constant(table.reshape(-1, self.k)), index), 0)
 
     def hidden(self, columns: Sequence[HiddenParent]) -> list[str]:
         """log Σ_v P(v | given) Π_children P(child | v) for missing columns, from the leaves to the roots."""
@@ -387,7 +436,7 @@ class Graph:
         for parent in columns:
             product = ""
             for child in parent.below:
-                likelihood = self.op("Gather", self.constant(child.shares.transpose(1, 0, 2)), self.places[child.own])
+                likelihood = self.op("Gather", self.constant(child.shares.transpose(1, 0, 2)), self.place(child.own))
                 if child.hidden >= 0:
                     probabilities = self.constant(
                         columns[child.hidden].probabilities[None, 1 : 1 + child.shares.shape[0]]
@@ -406,7 +455,7 @@ class Graph:
             likelihoods.append(product)
             probabilities = self.constant(parent.probabilities)
             if parent.given >= 0:
-                probabilities = self.op("Gather", probabilities, self.places[parent.given])
+                probabilities = self.op("Gather", probabilities, self.place(parent.given))
             log_sum = self.op(
                 "Log", self.op("ReduceSum", self.op("Mul", product, probabilities), self.integers([1]), keepdims=0)
             )
@@ -420,7 +469,7 @@ class Graph:
 
     def missing(self, place: int) -> str:
         """Whether a column's value is missing, (n,)."""
-        return self.op("Equal", self.places[place], self.integers(0))
+        return self.op("Equal", self.place(place), self.integers(0))
 
     def quadratic_forms(self, term: QuadraticForms) -> str:
         coordinates = [self.formula.coordinates[i] for i in term.coordinates]
@@ -458,7 +507,7 @@ class Graph:
         """1 if a column's value was never seen, (n, columns)."""
         if not term.absent:
             return ""
-        flags = [self.op("Gather", self.constant(one.never), self.places[one.place]) for one in term.absent]
+        flags = [self.op("Gather", self.constant(one.never), self.place(one.place)) for one in term.absent]
         return self.side_by_side([self.op("Unsqueeze", flag, self.integers([1])) for flag in flags])
 
     def adjusted(self, unseen: str, default: Floats | None, without: Sequence[Floats | None], parts: int) -> str:
@@ -527,7 +576,7 @@ class Graph:
                     if known[key][0]:
                         tables.append(~left)
                 at[node], cuts[node] = width + known[key][0], known[key][1]
-            columns.append(self.op("Gather", self.constant(np.column_stack(tables), np.float32), self.places[place]))
+            columns.append(self.op("Gather", self.constant(np.column_stack(tables), np.float32), self.place(place)))
             width += len(tables)
         return self.side_by_side(columns), at, cuts, ends
 
@@ -563,6 +612,14 @@ def ranges(characters: str) -> str:
     codes = np.unique([ord(c) for c in characters])
     runs = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
     return "".join(rf"\x{{{run[0]:x}}}-\x{{{run[-1]:x}}}" for run in runs)
+
+
+def padded(rows: Sequence[Floats], filler: float) -> Floats:
+    """Rows as a matrix, the shorter ones filled up."""
+    out = np.full((len(rows), max(map(len, rows))), filler)
+    for own, row in zip(out, rows, strict=True):
+        own[: len(row)] = row
+    return out
 
 
 def is_text(one: Input) -> bool:

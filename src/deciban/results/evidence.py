@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from deciban.errors import DecibanError
-from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, signed, signed_bars, value_text
+from deciban.show import AGAINST, FOR, Result, Table, axes, bars, label, number, signed, signed_bars, value_text
 
 MAX_BARS = 20  # of a picture
+MAX_STEPS = 200  # items that are listed step by step
+MAX_DECIBANS = 3000.0  # beyond which odds are infinite in double precision
 MIN_LISTED, MAX_LISTED = 12, 24  # items of a table,
 MAX_SHARE_UNLISTED = 0.25  # of all evidence, above which more items are listed
 MIN_DECIBANS_EXPLAINED = 0.5  # of an item that is not a column or word: weaker ones are not explained
@@ -96,6 +98,20 @@ class Evidence(Result):
     def _parts(self) -> list[Table | str]:
         return [self.to_table(), *self.meanings()]
 
+    def _repr_html_(self) -> str:
+        """In a notebook, all evidence step by step can be unfolded: how each item changes the odds."""
+        steps = self.step_table()._repr_html_()
+        return f"{Result._repr_html_(self)}<details><summary>Step by step</summary>{steps}</details>"
+
+    def step_table(self) -> Table:
+        """From the prior odds on, the strongest first: how each item multiplies the odds, and the odds after it."""
+        rows, so_far = [], 0.0
+        for name, value, db in [("prior odds", "", self.prior), *self.items]:
+            so_far += db
+            rows.append((name, self.shown_value(value), signed(db, 2), f"× {number(ratio(db))}", odds(so_far)))
+        columns = ("evidence", "value", "dB", "times", "odds so far")
+        return Table(f"odds of {self.target} to {self.against}", columns, rows, MAX_STEPS, right=columns[2:])
+
     def meanings(self) -> list[str]:
         """Explanations of items that belong to no single column or word, a sentence each."""
         own = {  # in a column of text, they are "column: item"
@@ -141,6 +157,20 @@ class Evidence(Result):
         if value is None:
             return "missing"
         return value_text(value) if isinstance(value, float) else str(value)
+
+
+def ratio(db: float) -> float:
+    """Decibans as a ratio."""
+    return 10.0 ** (db / 10.0) if abs(db) <= MAX_DECIBANS else db if np.isnan(db) else np.inf if db > 0 else 0.0
+
+
+def odds(db: float) -> str:
+    """Decibans as odds.
+
+    >>> odds(10.0), odds(-3.0), odds(-np.inf)
+    ('10 : 1', '1 : 1.995', '1 : ∞')
+    """
+    return f"1 : {number(ratio(-db))}" if db < 0 else f"{number(ratio(db))} : 1"
 
 
 def grouping(by: str | None, experts: bool) -> str:
