@@ -72,4 +72,6 @@ def test_the_package_carries_its_types():
         "filter_index",
         "boosting",
         "versions",
+        "mail",
+        "csv",
     }
