@@ -14,7 +14,7 @@ from typing import Any
 
 from mkdocs.structure.files import File, Files, InclusionLevel
 
-LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]*)(?=[)#])")
+LINK = re.compile(r"(?<=\]\()(\.\./[^)#\s]*)(?:#[^)\s]*)?(?=\))")  # a heading has no place in a file as it is shown
 LANGUAGES = {".py": "python", ".pyx": "cython", ".h": "c", ".toml": "toml", ".md": "markdown"}
 
 
@@ -37,7 +37,7 @@ def on_page_markdown(markdown: str, page: Any, files: Files, **_: Any) -> str:
     def led(match: re.Match[str]) -> str:
         path = target(match[1], page.file.src_uri)
         there = path is not None and files.get_file_from_path(shown_at(path)) is not None
-        return relpath(shown_at(path), dirname(page.file.src_uri) or ".") if there and path else match[1]
+        return relpath(shown_at(path), dirname(page.file.src_uri) or ".") if there and path else match[0]
 
     return LINK.sub(led, markdown).replace("```python\n>>> ", "```pycon\n>>> ")
 
