@@ -72,6 +72,22 @@ def timed(python_path: str | None) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def install(source: Path, folder: str, **environment: str) -> None:
+    """The package of a source tree, compiled into a folder of its own."""
+    how = ["--quiet", "--no-deps", "--no-build-isolation", "--target", folder]
+    subprocess.run([sys.executable, "-m", "pip", "install", *how, source], env=os.environ | environment, check=True)
+
+
+def best_of(versions: dict[str, str | None], turns: int) -> dict[str, dict[str, float]]:
+    """The least seconds of each case by version. They take turns; None is the version that is installed."""
+    best: dict[str, dict[str, float]] = {name: {} for name in versions}
+    for _ in range(turns):
+        for name, path in versions.items():
+            for case, seconds in timed(path).items():
+                best[name][case] = min(best[name].get(case, seconds), seconds)
+    return best
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--against", help="a tag or commit (default: the last release)")
@@ -85,35 +101,18 @@ def main() -> None:
         source, installed = Path(name, "source"), str(Path(name, "installed"))
         subprocess.run(["git", "worktree", "add", "--detach", "--quiet", source, against], cwd=ROOT, check=True)
         try:
-            subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--no-deps",
-                    "--no-build-isolation",
-                    "--target",
-                    installed,
-                    source,
-                ],
-                check=True,
-            )
-            best: list[dict[str, float]] = [{}, {}]
-            for _ in range(given.turns):
-                for mine, path in zip(best, (installed, None), strict=True):
-                    for case, seconds in timed(path).items():
-                        mine[case] = min(mine.get(case, seconds), seconds)
+            install(source, installed)
+            best = best_of({"before": installed, "now": None}, given.turns)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", source], cwd=ROOT, check=True)
-    rows = [(case, best[0][case], now, now / best[0][case]) for case, now in best[1].items() if case in best[0]]
+    before, now = best["before"], best["now"]
+    rows = [(case, before[case], now[case], now[case] / before[case]) for case in now if case in before]
     print(f"| processor time, ms | {against} | now | ratio |\n|---|---|---|---|")
-    for case, before, now, ratio in rows:
-        print(f"| `{case}` | {1e3 * before:.1f} | {1e3 * now:.1f} | {ratio:.2f} |")
+    for case, was, is_now, ratio in rows:
+        print(f"| `{case}` | {1e3 * was:.1f} | {1e3 * is_now:.1f} | {ratio:.2f} |")
     out = ROOT / "benchmarks" / "results" / "release.json"
     out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps({"against": against, "before": best[0], "now": best[1]}, indent=1) + "\n")
+    out.write_text(json.dumps({"against": against, **best}, indent=1) + "\n")
     slower = [case for case, _, _, ratio in rows if ratio > SLOWER]
     if slower:
         sys.exit(f"slower than {against}: {', '.join(slower)}")

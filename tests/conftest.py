@@ -42,9 +42,11 @@ def pytest_configure(config):
     settings.load_profile("quick" if quick else "thorough")
 
 
-OPTIONAL = {"axe_playwright_python", "calamine", "python_calamine", "cryptography", "dask", "distributed", "duckdb"}
-OPTIONAL |= {"httptools", "matplotlib", "mkdocs", "onnx", "onnxruntime", "pandas", "playwright", "polars", "psycopg"}
-OPTIONAL |= {"pyspark", "safetensors", "sqlalchemy", "sqlglot", "starlette", "uvicorn", "uvloop", "xlsxwriter"}
+OPTIONAL = {"axe_playwright_python", "calamine", "catboost", "cloudpickle", "cryptography", "dask", "distributed"}
+OPTIONAL |= {"duckdb", "httptools", "interpret", "IPython", "lightgbm", "matplotlib", "mkdocs", "mlflow", "onnx"}
+OPTIONAL |= {"onnxruntime", "opendp", "pandas", "playwright", "polars", "psycopg", "pyspark", "python_calamine"}
+OPTIONAL |= {"river", "safetensors", "shap", "skops", "sqlalchemy", "sqlglot", "starlette", "uvicorn", "uvloop"}
+OPTIONAL |= {"xarray", "xlsxwriter"}
 
 
 def missing_package(error: BaseException | None) -> str | None:

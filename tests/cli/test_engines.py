@@ -8,7 +8,7 @@ import pytest
 
 import deciban as api
 
-from .customers import people, write_people
+from .customers import people_frame, write_people
 
 N_ROWS = 120
 
@@ -16,7 +16,7 @@ N_ROWS = 120
 @pytest.fixture(scope="module")
 def shops(tmp_path_factory):
     """The same customers as a CSV file, as Parquet in two files, and in a database."""
-    folder, frame = tmp_path_factory.mktemp("shops"), people(N_ROWS)
+    folder, frame = tmp_path_factory.mktemp("shops"), people_frame(N_ROWS)
     write_people(frame, folder / "people.csv")
     frame[:70].to_parquet(folder / "part1.parquet", index=False)
     frame[70:].to_parquet(folder / "part2.parquet", index=False)

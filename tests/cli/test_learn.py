@@ -13,7 +13,7 @@ import pytest
 
 import deciban as api
 
-from .customers import people, read_people, write_people
+from .customers import people, people_frame, read_people, write_people
 from .shell import TIMEOUT_SECONDS, command, copied_to, environment, folder_contents, succeeded
 
 TOLERANCE = 1e-12  # counts are exact; sums of squares come back up to a rounding of 2⁻⁵² each, a few hundred of them
@@ -115,7 +115,7 @@ def test_models_that_learned_apart_add_up_under_the_same_choices(inside):
     document = succeeded(inside("merge", "a.deciban", "b.deciban", "-o", "ab.deciban", "--json")).json()
     assert document == {"file": "ab.deciban", "rows": 210, "models": 2}
     succeeded(inside("learn", "a.deciban", "b.csv", "-o", "both.deciban"))
-    X = people(50, seed=4).drop(columns="leaves")
+    X = people_frame(50, seed=4).drop(columns="leaves")
     merged, learned = (api.load(inside.folder / f"{name}.deciban").predict_proba(X) for name in ("ab", "both"))
     np.testing.assert_allclose(merged, learned, rtol=0, atol=TOLERANCE)
     seen = succeeded(inside("evaluate", "ab.deciban", "a.csv"))
@@ -165,7 +165,7 @@ def test_a_model_that_is_written_though_not_safely_is_changed_once(shop, inside,
         return original(descriptor)
 
     original = os.fsync
-    data = more if verb == "learn" else write_people(people(200)[:40], inside.folder / "some.csv")
+    data = more if verb == "learn" else write_people(people_frame(200)[:40], inside.folder / "some.csv")
     model = copied_to(shop.churn, inside.folder)
     monkeypatch.setattr(os, "fsync", fsync)
     result = succeeded(inside(verb, model, data))

@@ -10,7 +10,7 @@ import deciban as api
 from deciban.cli import rows as model_rows
 from deciban.engines import learn
 
-from .customers import people, read_people, write_people
+from .customers import people, people_frame, read_people, write_people
 from .shell import deciban, succeeded
 
 ROWS, AT_ONCE = 3000, 600
@@ -85,7 +85,7 @@ def test_streamed_texts_are_weighed_in_the_end(shop, inside, monkeypatch):
 @pytest.mark.usefixtures("little_memory")
 def test_a_class_that_comes_late_is_learned_with_a_note(inside):
     """From a pipe the sample is the first rows, which lack the class."""
-    frame = people(1500, seed=3)
+    frame = people_frame(1500, seed=3)
     frame.loc[1400:, "leaves"] = "perhaps"
     path = write_people(frame, inside.folder / "t.csv")
     code = f"""

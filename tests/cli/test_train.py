@@ -18,7 +18,7 @@ from deciban.cli import model_choice
 from deciban.cli.model_choice import MODELS
 from deciban.cli.run import run
 
-from .customers import people, read_people, write_people
+from .customers import people, people_frame, read_people, write_people
 from .shell import deciban, succeeded
 
 N_ROWS = 60  # rows: accuracy does not matter here
@@ -33,7 +33,7 @@ def learned(path) -> list[float]:
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
     """Few rows, as pandas reads them."""
-    return people(N_ROWS)
+    return people_frame(N_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +252,9 @@ def test_a_file_that_exists_is_overwritten_by_force_alone(inside):
 
 
 def test_rows_without_a_label_are_left_out_with_a_note(inside):
-    write_people(people(N_ROWS).assign(leaves=lambda t: t["leaves"].where(t.index % 4 > 0)), inside.folder / "t.csv")
+    write_people(
+        people_frame(N_ROWS).assign(leaves=lambda t: t["leaves"].where(t.index % 4 > 0)), inside.folder / "t.csv"
+    )
     done = succeeded(inside("train", "t.csv", "-t", "leaves", "--model", "naive-bayes"))
     assert done.err == "deciban: note: skipped 15 rows without a label in column 'leaves'\n"
     assert sum(learned(inside.folder / "t.deciban")) == 45

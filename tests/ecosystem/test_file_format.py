@@ -15,7 +15,7 @@ from deciban.storage import files
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/reference/file-format.md"
-GOLDEN = sorted((ROOT / "tests/golden/1").glob("*.deciban"))
+GOLDEN = sorted((ROOT / "tests/golden/1.0").glob("*.deciban"))
 
 
 @pytest.fixture(scope="module")

@@ -65,6 +65,16 @@ def table(rng, n=40):
     return X, np.array(["no", "yes"])[y]
 
 
+def grades(rng, n=80):
+    """Classes are numbers, and columns follow them: one expert has them on a line."""
+    y = np.arange(n) % 5
+    X = {
+        name: np.round(y * rate + rng.normal(size=n), 2).tolist()
+        for name, rate in (("a", 0.8), ("b", -0.5), ("c", 0.3))
+    }
+    return X, y
+
+
 def codes(rng, n=40):
     X, y = numbers(rng, n)
     return np.clip(np.round(X + 2), 0, 4), y
@@ -81,10 +91,12 @@ MODELS = {
     "BernoulliNB": (deciban.BernoulliNB(), counts),
     "CategoricalNB": (deciban.CategoricalNB(), colours),
     "Classifier": (deciban.Classifier(n_jobs=1), table),
+    "Classifier-ordered": (deciban.Classifier(n_jobs=1), grades),
     "ComplementNB": (deciban.ComplementNB(), counts),
     "GaussianDiscriminant": (deciban.GaussianDiscriminant(), numbers),
     "GaussianMixture": (deciban.GaussianMixture(n_components=2, random_state=0), numbers),
     "GaussianNB": (deciban.GaussianNB(), numbers),
+    "GaussianNB-private": (deciban.GaussianNB(), numbers),
     "LinearDiscriminantAnalysis": (deciban.LinearDiscriminantAnalysis(), numbers),
     "MixtureDiscriminant": (deciban.MixtureDiscriminant(components=2, random_state=0), numbers),
     "MultinomialNB": (deciban.MultinomialNB(alpha="empirical"), counts),
@@ -114,7 +126,13 @@ def fitted(name):
     """A model of a kind, six rows, and their labels."""
     model, draw = MODELS[name]
     X, y = draw(np.random.default_rng(7))
-    return model.fit(X) if name == "GaussianMixture" else model.fit(X, y), some(X, slice(6)), y[:6]
+    if name == "GaussianMixture":
+        model.fit(X)
+    elif name.endswith("-private"):  # the noise has no seed
+        model = model.private(X, y, epsilon=20.0, classes=["ant", "bee", "crab"], bounds=(-4.0, 4.0))
+    else:
+        model.fit(X, y)
+    return model, some(X, slice(6)), y[:6]
 
 
 def make(folder: Path, names: list[str]) -> None:
@@ -123,7 +141,7 @@ def make(folder: Path, names: list[str]) -> None:
         model, X, y = fitted(name)
         model.save(folder / f"{name}.deciban")
         said = {"rows": plain(X), "labels": plain(y), "says": model.predict_proba(X).tolist()}
-        if hasattr(model, "partial_fit"):
+        if hasattr(model, "partial_fit") and not name.endswith("-private"):  # that learns no rows without noise
             said["learned"] = model.partial_fit(X, y).predict_proba(X).tolist()
         (folder / f"{name}.json").write_text(json.dumps(said) + "\n")
     if names:

@@ -19,6 +19,7 @@ from deciban import CategoricalNB, GaussianNB, MultinomialNB
 from deciban.errors import DecibanError, FileError, ForgetError
 from deciban.storage import files
 from deciban.storage.files import MODELS as KINDS
+from deciban.tables.experts.ordered import OrderedGaussian
 
 MODELS = reading("numbers", "counts", "bits", "categories")
 X = np.random.default_rng(0).integers(0, 4, (12, 3)).astype(float)
@@ -391,6 +392,15 @@ def test_golden_files_stay_readable(golden, path):
     if "learned" in expected:
         model.partial_fit(expected["rows"], expected["labels"])
         np.testing.assert_allclose(model.predict_proba(expected["rows"]), expected["learned"], **close)
+
+
+def test_golden_files_keep_ordered_classes_and_a_budget():
+    ordered, private = (
+        deciban.load(GOLDEN / "1.0" / f"{name}.deciban") for name in ("Classifier-ordered", "GaussianNB-private")
+    )
+    assert ordered.classes_.tolist() == [0, 1, 2, 3, 4]
+    assert any(isinstance(expert, OrderedGaussian) for expert in ordered.model_.experts)
+    assert (private.privacy_.epsilon, private.privacy_.delta) == (20.0, 0.0)
 
 
 def test_models_are_written_to_and_read_from_open_files(tmp_path):

@@ -2,7 +2,7 @@
  *
  * The package is compiled for the first processors of an architecture. Loops for which wider vectors pay are compiled a
  * second time, and the copy that fits the processor is chosen when the library is loaded. That takes gcc and an ELF
- * system with ifuncs; other compilers and systems get the plain loops. docs/decisions/0036 has the measurements. */
+ * system with ifuncs; other compilers and systems get the plain loops. docs/decisions/0037 has the measurements. */
 #ifndef DECIBAN_COMPILER_H
 #define DECIBAN_COMPILER_H
 
