@@ -220,6 +220,8 @@ TYPES = [
 @pytest.mark.parametrize(("dtype", "values", "kind"), TYPES, ids=[str(dtype) for dtype, _, _ in TYPES])
 @pytest.mark.usefixtures("here")
 def test_types_are_what_dask_says(dtype, values, kind):
+    if str(dtype) == "str" and pd.__version__ < "3":
+        pytest.skip("texts are objects before pandas 3, whose type is seen in the rows alone")
     series = pd.Series(values, dtype=dtype, name="v")
     frame = in_parts([series.to_frame(), series.iloc[:0].to_frame(), series.iloc[1:].to_frame()])
     assert Dask(lazily(frame)).schema.field("v").type == kind
@@ -576,6 +578,9 @@ def test_answers_stand_where_their_rows_do():
     assert one.compute().tolist() == [1] * 10 + [2] * 3
 
 
+@pytest.mark.skipif(
+    pd.__version__ < "3", reason="texts are objects before pandas 3, whose type is seen in the rows alone"
+)
 def test_nothing_is_answered_before_it_is_asked_for():
     rows = lazily(in_parts(numbered([2, 2])))
     assert list(Dask(rows).apply(doubled, TWICE).columns) == ["twice", "same"]
