@@ -14,8 +14,10 @@ from .shell import folder_contents, succeeded
 
 
 @pytest.fixture
-def desk(shop, inside):
+def desk(shop, inside, request):
     """A folder with data, a model, and a file that nobody wants to lose."""
+    if hasattr(request.node, "callspec") and "--plot" in request.node.callspec.params.get("line", ""):
+        pytest.importorskip("matplotlib")
     (inside.folder / "churn.deciban").write_bytes(shop.churn.read_bytes())
     write_people(people(40, seed=2), inside.folder / "more.csv")
     for name in ("old.deciban", "old.csv", "old.html", "old.sql", "old.png", "report.html", "more.deciban"):
