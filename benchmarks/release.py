@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -75,7 +76,9 @@ def timed(python_path: str | None) -> dict[str, float]:
 def install(source: Path, folder: str, **environment: str) -> None:
     """The package of a source tree, compiled into a folder of its own."""
     how = ["--quiet", "--no-deps", "--no-build-isolation", "--target", folder]
-    subprocess.run([sys.executable, "-m", "pip", "install", *how, source], env=os.environ | environment, check=True)
+    path = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))  # where meson and ninja are
+    environment = {**os.environ, "PATH": path, **environment}
+    subprocess.run([sys.executable, "-m", "pip", "install", *how, source], env=environment, check=True)
 
 
 def best_of(versions: dict[str, str | None], turns: int) -> dict[str, dict[str, float]]:
