@@ -67,7 +67,7 @@ def onnx_of(model: Estimator, columns: Any) -> Any:
     fitted: Any = model.model_
     if not isinstance(fitted, Plain) or isinstance(fitted.words, Buckets) or not fitted.rule.scripts:
         raise DecibanError(
-            "{what}, which ONNX cannot do the same way: use a TextClassifier without reliability, which counts words",
+            "{what}, which ONNX cannot do in the same way: fit TextClassifier(reliability=None), which counts words",
             what="the model was saved by an older version, and splits texts differently"
             if isinstance(fitted, Plain) and not fitted.rule.scripts
             else "with n_features= words are hashed"
