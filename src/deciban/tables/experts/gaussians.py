@@ -162,6 +162,13 @@ class Moments:
         return mean, self.xy - self.x[:, :, None] * mean[:, None, :]
 
 
+def shrunk(scatter: Floats, rows: float, diagonal: float, target: Floats) -> Floats:
+    """The common covariance Σ₀ of a scatter of so many rows, shrunk to a diagonal."""
+    sigma = scatter * ((1.0 - diagonal) / rows)
+    sigma[np.diag_indices(len(sigma))] += diagonal * target
+    return np.asarray(sigma)
+
+
 class Axes:
     """Learned rows in the axes of each part: what leaving each out has in common for every κ, at one g.
 
@@ -178,8 +185,7 @@ class Axes:
         self.mean, scatters = moments.centred()
         self.D = X.shape[1]
         self.total = max(float(moments.one.sum()) - self.row_weight, 1.0)
-        base = scatters.sum(axis=0) * ((1.0 - diagonal) / self.total)
-        base[np.diag_indices(self.D)] += diagonal * target
+        base = shrunk(scatters.sum(axis=0), self.total, diagonal, target)
         root = np.linalg.cholesky(base)
         self.base_det = 2.0 * float(np.log(np.diagonal(root)).sum())
         inverse_root = solve_triangular(root, np.eye(self.D), lower=True, check_finite=False)
@@ -255,8 +261,7 @@ def forms_without(
     P, D = mean.shape
     total = max(float(moments.one.sum()) - row_weight, 1.0)
     rate = (1.0 - shape.diagonal) / total
-    base = scatters.sum(axis=0) * rate
-    base[np.diag_indices(D)] += shape.diagonal * target
+    base = shrunk(scatters.sum(axis=0), total, shape.diagonal, target)
     how = moments.one, own, row_weight, rate
     if np.isinf(shape.lean):
         root = np.linalg.cholesky(np.linalg.inv(base))
@@ -408,8 +413,7 @@ class Gaussians(Expert):
         mean, S = self.moments.centred()
         D, shape = mean.shape[1], self.shape
         total = max(float(self.moments.one.sum()), 1.0)
-        base = S.sum(axis=0) * ((1.0 - shape.diagonal) / total)
-        base[np.diag_indices(D)] += shape.diagonal * self.target
+        base = shrunk(S.sum(axis=0), total, shape.diagonal, self.target)
         if np.isinf(shape.lean):
             return mean, base[None]
         kappa = shape.lean * D

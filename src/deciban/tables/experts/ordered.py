@@ -21,7 +21,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays
 from deciban.tables.encode import Encoding
-from deciban.tables.experts.gaussians import Gaussians, by_class, density, log_shares
+from deciban.tables.experts.gaussians import Gaussians, by_class, density, log_shares, shrunk
 
 MIN_CLASSES = 3  # two are always in an order
 
@@ -83,18 +83,14 @@ class OrderedGaussian(Gaussians):
 
     def _covariances(self) -> tuple[Floats, Floats]:
         mean, scatter = self._line(smoother(self.rank, self.moments.one))
-        return mean, self._sigma(scatter, float(self.moments.one.sum()))[None]
+        rows = max(float(self.moments.one.sum()), 1.0)
+        return mean, shrunk(scatter, rows, self.shape.diagonal, self.target)[None]
 
     def _line(self, G: Floats) -> tuple[Floats, Floats]:
         """The means of all classes, and the scatter about them."""
         m = self.moments
         mean = G.T @ m.x
         return mean, m.xy.sum(axis=0) - (mean * m.one[:, None]).T @ mean
-
-    def _sigma(self, scatter: Floats, rows: float) -> Floats:
-        sigma = scatter * ((1.0 - self.shape.diagonal) / max(rows, 1.0))
-        sigma[np.diag_indices(len(sigma))] += self.shape.diagonal * self.target
-        return sigma
 
     def _evidence_without(self, X: Floats, part: Codes, removed: Floats) -> Floats:
         """Leaving a row out moves every mean along its residual e, and takes a multiple of eeᵀ from the scatter."""
@@ -103,7 +99,7 @@ class OrderedGaussian(Gaussians):
         mean, scatter = self._line(G)
         for w in np.unique(removed):
             total = max(float(m.one.sum()) - float(w), 1.0)
-            inverse = np.linalg.inv(self._sigma(scatter, total))
+            inverse = np.linalg.inv(shrunk(scatter, total, self.shape.diagonal, self.target))
             log_det = -float(np.linalg.slogdet(inverse)[1])
             for o in np.unique(part[removed == w]):
                 at = np.flatnonzero((removed == w) & (part == o))
