@@ -7,7 +7,7 @@ each object.
 """
 import numpy as np
 
-from libc.math cimport isfinite
+from libc.math cimport fmax, isfinite
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -15,19 +15,18 @@ from libc.string cimport memcpy, memset
 cdef extern from "boosting_loops.h":
     enum:
         UNSEEN
-    ctypedef struct Entry:
-        int32_t row
-    ctypedef struct Cell:
-        double g
+        LANES
+    const double NO_CHANCE
+    ctypedef struct Whole:
+        pass
     ctypedef struct Table:
-        int64_t n, d, k, cells, max_leaves, max_depth, min_rows
+        int64_t n, d, k, stride, cells, max_leaves, max_depth, min_rows
         const uint8_t *codes
         const int32_t *levels
         const int32_t *y
         const uint8_t *ordered
         const int64_t *offsets
         const double *weight
-        const double *base
         double ridge, smoothing
     ctypedef struct Node:
         int32_t column, left, right, parent
@@ -35,18 +34,21 @@ cdef extern from "boosting_loops.h":
         uint64_t mask[4]
     ctypedef struct Growth:
         int64_t used, others
-        Entry *rows
-        Entry *aside
+        Whole *rows
+        Whole *aside
         int32_t *other
         int32_t *other_aside
-        double *S
+        double *scores
         double *p
-        Cell *cells
+        double *g
+        double *h
+        Whole *cells
         Node *nodes
         double *sums
         double *direction
         uint64_t state
-    void take_gradients(const Table*, Growth*) noexcept nogil
+    void draw_direction(const Table*, Growth*) noexcept nogil
+    void begin_rounds(const Table*, Growth*) noexcept nogil
     int64_t grow_small_tree(const Table*, Growth*) noexcept nogil
     void node_values(const Table*, Growth*, int64_t, double, double*) noexcept nogil
     double add_values(const Table*, Growth*, int64_t, const double*) noexcept nogil
@@ -98,45 +100,58 @@ cdef class Boosting:
                 raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
             if not isfinite(base[i, y[i]]):
                 raise ValueError(f"row {i}: the log joint of its class is {base[i, y[i]]}")
-        self.kept = (codes, levels, ordered, y, weight, base, offsets)
+        order = np.argsort(np.asarray(used) == 0, kind="stable")  # those that trees grow on first
+        mine = np.ascontiguousarray(np.asarray(codes)[:, order]), np.asarray(y)[order]
+        amounts = None if weight is None else np.asarray(weight)[order]
+        cdef const uint8_t[:, ::1] own_codes = mine[0]
+        cdef const int32_t[::1] own_y = mine[1]
+        cdef const double[::1] own_weight = amounts
+        cdef const int64_t[::1] place = order
+        self.kept = (own_codes, levels, ordered, own_y, own_weight, offsets)
         self.parts, self.losses = [], []
         self.t.n, self.t.d, self.t.k, self.t.cells = n, d, k, max(1, places[d])
-        self.t.codes = &codes[0, 0] if n and d else NULL
+        self.t.stride = (k + LANES - 1) // LANES * LANES
+        self.t.codes = &own_codes[0, 0] if n and d else NULL
         self.t.levels, self.t.ordered = &levels[0] if d else NULL, &ordered[0] if d else NULL
-        self.t.y, self.t.base = &y[0] if n else NULL, &base[0, 0] if n else NULL
-        self.t.offsets, self.t.weight = &places[0], &weight[0] if weight is not None and n else NULL
+        self.t.y = &own_y[0] if n else NULL
+        self.t.offsets, self.t.weight = &places[0], &own_weight[0] if weight is not None and n else NULL
         self.t.max_leaves, self.t.max_depth, self.t.min_rows = max_leaves, max_depth, min_rows
         self.t.ridge, self.t.smoothing = ridge, smoothing
-        self.r.rows = <Entry *> calloc(n + 1, sizeof(Entry))
-        self.r.aside = <Entry *> malloc((n + 1) * sizeof(Entry))
+        self.r.used = np.count_nonzero(used)
+        self.r.others = n - self.r.used
+        cdef Py_ssize_t stride = self.t.stride
+        self.r.rows = <Whole *> malloc((n + 1) * sizeof(Whole))
+        self.r.aside = <Whole *> malloc((n + 1) * sizeof(Whole))
         self.r.other = <int32_t *> malloc((n + 1) * sizeof(int32_t))
         self.r.other_aside = <int32_t *> malloc((n + 1) * sizeof(int32_t))
-        self.r.S = <double *> calloc(n * k + 1, sizeof(double))
-        self.r.p = <double *> calloc(n * k + 1, sizeof(double))
-        self.r.cells = <Cell *> malloc(max_leaves * self.t.cells * sizeof(Cell))
+        self.r.scores = <double *> malloc((n * stride + 1) * sizeof(double))
+        self.r.p = <double *> malloc((self.r.used * stride + 1) * sizeof(double))
+        self.r.g = <double *> malloc((n + 1) * sizeof(double))
+        self.r.h = <double *> malloc((n + 1) * sizeof(double))
+        self.r.cells = <Whole *> malloc(max_leaves * self.t.cells * sizeof(Whole))
         self.r.nodes = <Node *> malloc(2 * max_leaves * sizeof(Node))
-        self.r.sums = <double *> malloc(4 * max_leaves * k * sizeof(double))
-        self.r.direction = <double *> malloc(k * sizeof(double))
+        self.r.sums = <double *> malloc(4 * max_leaves * stride * sizeof(double))
+        self.r.direction = <double *> calloc(stride, sizeof(double))
         self.r.state = seed
         if (self.r.rows == NULL or self.r.aside == NULL or self.r.other == NULL or self.r.other_aside == NULL
-                or self.r.S == NULL or self.r.p == NULL or self.r.cells == NULL or self.r.nodes == NULL
-                or self.r.sums == NULL or self.r.direction == NULL):
+                or self.r.scores == NULL or self.r.p == NULL or self.r.g == NULL or self.r.h == NULL
+                or self.r.cells == NULL or self.r.nodes == NULL or self.r.sums == NULL or self.r.direction == NULL):
             raise MemoryError()
-        for i in range(n):
-            if used[i]:
-                self.r.rows[self.r.used].row = <int32_t> i
-                self.r.used += 1
-            else:
-                self.r.other[self.r.others] = <int32_t> i
-                self.r.others += 1
+        with nogil:
+            for i in range(n):
+                for j in range(stride):
+                    self.r.scores[i * stride + j] = fmax(base[place[i], j], NO_CHANCE) if j < k else NO_CHANCE
+            begin_rounds(&self.t, &self.r)
 
     def __dealloc__(self):
         free(self.r.rows)
         free(self.r.aside)
         free(self.r.other)
         free(self.r.other_aside)
-        free(self.r.S)
+        free(self.r.scores)
         free(self.r.p)
+        free(self.r.g)
+        free(self.r.h)
         free(self.r.cells)
         free(self.r.nodes)
         free(self.r.sums)
@@ -146,15 +161,15 @@ cdef class Boosting:
         """One more tree, whose values are `rate` of a full step; the summed loss of the other rows is appended."""
         cdef double loss
         cdef int64_t size
-        values = np.empty((2 * self.t.max_leaves, self.t.k))
+        values = np.empty((2 * self.t.max_leaves, self.t.stride))
         cdef double[:, ::1] v = values
         with nogil:
-            take_gradients(&self.t, &self.r)
             size = grow_small_tree(&self.t, &self.r)
             node_values(&self.t, &self.r, size, rate, &v[0, 0])
+            draw_direction(&self.t, &self.r)
             loss = add_values(&self.t, &self.r, size, &v[0, 0])
         self.losses.append(loss)
-        self.parts.append((*self._nodes(size), values[:size].copy()))
+        self.parts.append((*self._nodes(size), values[:size, :self.t.k].copy()))
 
     cdef _nodes(self, int64_t size):
         links, cuts, masks = np.empty((4, size), dtype=np.int32), np.zeros(size, np.uint8), np.zeros((size, 4), np.uint64)

@@ -1,12 +1,17 @@
 /* Small trees grown one after the other, each on what the ones before it leave unexplained.
 
-   Scores of a row are base + S, its log joint by class and the sum of the leaf values so far. A round takes the gradient
-   of the log loss at these scores in one direction over the classes, grows a tree by it, and gives every node a value for
-   each class, a Newton step with a ridge:
+   Scores of a row are its log joint by class and the sum of the leaf values so far. A round takes the gradient of the log
+   loss at these scores in one direction over the classes, grows a tree by it, and gives every node a value for each
+   class, a Newton step with a ridge:
 
        v_c = η Σ_i w_i (1[y_i = c] − p_ic) / (Σ_i w_i p_ic (1 − p_ic) + λ),   less its mean over the classes
 
-   Rows that the trees are not grown on are carried along, so that the loss on them is known after every round. */
+   Rows that the trees are not grown on are carried along, so that the loss on them is known after every round.
+
+   Rows are numbered anew: first those that trees grow on. Their scores lie side by side, as many for each row as fill
+   whole vectors, and they pass through a tree in ascending order. Splits are compared by sums of whole numbers:
+   gradients and curvatures in units of 2⁻³⁰ of the sums over all rows. Such sums are exact in any order, so a node's are
+   those of its parent less those of its sibling. */
 #ifndef DECIBAN_BOOSTING_LOOPS_H
 #define DECIBAN_BOOSTING_LOOPS_H
 
@@ -15,25 +20,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNSEEN = 255, VALUES = 256 };
+#include "lanes.h"
 
-typedef struct { /* a row in a node, with its gradient and curvature */
-    int32_t row;
-    float g, h;
-} Entry;
+enum { UNSEEN = 255, VALUES = 256, AHEAD = 8, MAX_HELD = 3 * LANES };
 
-typedef struct { /* what the rows of a node with one value of a column add up to */
-    double g, h;
-    int64_t n;
-} Cell;
+static const double NO_CHANCE = -1e300, UNITS = 0x1p30; /* a score whose probability is 0; those of a sum over all rows */
+
+/* A row in a node: its gradient, its curvature, 1, and its number. A cell of a table is what rows with the same value of
+   a column add up to; the sum of their numbers means nothing. */
+typedef int32_t Whole __attribute__((vector_size(16), may_alias));
+enum { GRADIENT, CURVATURE, COUNT, ROW };
 
 typedef struct {
-    int64_t n, d, k, cells;
-    const uint8_t *codes; /* (d, n) */
+    int64_t n, d, k, stride, cells; /* a row has `stride` scores, a multiple of LANES */
+    const uint8_t *codes;           /* (d, n) */
     const int32_t *levels, *y;
     const uint8_t *ordered;
-    const int64_t *offsets;      /* (d + 1,) where each column's cells begin */
-    const double *weight, *base; /* (n,) or NULL; (n, k) */
+    const int64_t *offsets; /* (d + 1,) where each column's cells begin */
+    const double *weight;   /* (n,) or NULL */
     int64_t max_leaves, max_depth, min_rows;
     double ridge, smoothing;
 } Table;
@@ -53,12 +57,15 @@ typedef struct {
 
 typedef struct {
     int64_t used, others;
-    Entry *rows, *aside;
+    Whole *rows, *aside;
     int32_t *other, *other_aside;
-    double *S, *p; /* (n, k) */
-    Cell *cells;   /* (max_leaves, cells) */
-    Node *nodes;   /* (2 max_leaves − 1,) */
-    double *sums;  /* (nodes, 2, k) */
+    double *scores; /* (n, stride) */
+    double *p;      /* (used, stride) */
+    double *g, *h;  /* (n,) gradients and curvatures in the direction of this round; of the other rows, parts of their loss */
+    double unit[2]; /* of gradients and of curvatures */
+    Whole *cells;   /* (max_leaves, cells) */
+    Node *nodes;    /* (2 max_leaves − 1,) */
+    double *sums;   /* (nodes, 2, stride) */
     double *direction;
     uint64_t state;
 } Growth;
@@ -75,80 +82,113 @@ static double next_normal(uint64_t *state) { /* Box and Muller */
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* p = softmax(base + S) of a row; returns the log of the normaliser. */
-static inline double softmax_row(const double *restrict base, const double *restrict S, double *restrict p, int64_t k) {
-    double top = -INFINITY, sum = 0.0;
-    for (int64_t c = 0; c < k; c++) {
-        p[c] = base[c] + S[c];
-        top = p[c] > top ? p[c] : top;
-    }
-    for (int64_t c = 0; c < k; c++) sum += p[c] = exp(p[c] - top);
-    const double one = 1.0 / sum;
-    for (int64_t c = 0; c < k; c++) p[c] *= one;
-    return log(sum) + top;
+static void draw_direction(const Table *t, Growth *r) {
+    if (t->k == 2)
+        r->direction[1] = 1.0;
+    else
+        for (int64_t c = 0; c < t->k; c++) r->direction[c] = next_normal(&r->state);
 }
 
-/* The gradient and curvature of every row that trees grow on, in the direction of this round. */
-static void take_gradients(const Table *t, Growth *r) {
-    const int64_t k = t->k;
-    double *restrict u = r->direction;
-    if (k == 2) {
-        u[0] = 0.0;
-        u[1] = 1.0;
-    } else
-        for (int64_t c = 0; c < k; c++) u[c] = next_normal(&r->state);
-    for (int64_t i = 0; i < r->used; i++) {
-        const int64_t row = r->rows[i].row;
-        double *restrict p = r->p + row * k;
-        const double w = t->weight ? t->weight[row] : 1.0;
-        double g = u[t->y[row]], h = 0.0;
-        softmax_row(t->base + row * k, r->S + row * k, p, k);
-        for (int64_t c = 0; c < k; c++) {
-            g -= u[c] * p[c];
-            h += p[c] * (1.0 - p[c]);
+/* p = exp(scores + v − the greatest of them), and the scores moved; returns the sum, and the greatest through `top`. */
+INLINE double moved_row(double *restrict scores, const double *restrict v, lanes *restrict p, int64_t stride,
+                        double *top) {
+    const int64_t vectors = stride / LANES;
+    lanes most = p[0] = FROM(scores) + FROM(v), sum = ZERO;
+    AT(scores) = most;
+    for (int64_t c = 1; c < vectors; c++) {
+        AT(scores + LANES * c) = p[c] = FROM(scores + LANES * c) + FROM(v + LANES * c);
+        most = GREATER(most, p[c]);
+    }
+    *top = greatest(most);
+    for (int64_t c = 0; c < vectors; c++) sum += p[c] = exp_lanes(p[c] - *top);
+    return TOTAL(sum);
+}
+
+/* The values v of a node added to the scores of rows first..last of those that trees grow on; then their posteriors,
+   gradients and curvatures. */
+INLINE void move_used(const Table *t, Growth *r, const double *restrict v, int64_t first, int64_t last, int64_t stride) {
+    const double *restrict u = r->direction;
+    lanes p[MAX_HELD / LANES];
+    for (int64_t i = first; i < last; i++) {
+        const int64_t row = r->rows[i][ROW];
+        double *restrict out = r->p + row * stride, top;
+        FETCH(r->scores + r->rows[i + AHEAD < last ? i + AHEAD : i][ROW] * stride);
+        lanes *restrict const own = stride <= MAX_HELD ? p : (lanes *)out;
+        const double one = 1.0 / moved_row(r->scores + row * stride, v, own, stride, &top);
+        lanes along = ZERO, bent = ZERO;
+        for (int64_t c = 0; c < stride / LANES; c++) {
+            const lanes each = AT(out + LANES * c) = own[c] * one;
+            along += FROM(u + LANES * c) * each;
+            bent += each * (1.0 - each);
         }
-        r->rows[i].g = (float)(w * g);
-        r->rows[i].h = (float)(w * (k == 2 ? 0.5 * h : h));
+        const double w = t->weight ? t->weight[row] : 1.0;
+        r->g[row] = w * (u[t->y[row]] - TOTAL(along));
+        r->h[row] = w * (t->k == 2 ? 0.5 * TOTAL(bent) : TOTAL(bent));
     }
 }
 
-static void tally(const Table *t, const Entry *restrict rows, int64_t first, int64_t last, Cell *cells) {
-    memset(cells, 0, sizeof(Cell) * (size_t)t->cells);
+/* The same for other rows, and what their losses are made of. */
+INLINE void move_others(const Table *t, Growth *r, const double *restrict v, int64_t first, int64_t last,
+                        int64_t stride) {
+    lanes p[MAX_HELD / LANES];
+    lanes *restrict const own = stride <= MAX_HELD ? p : (lanes *)r->sums;
+    for (int64_t i = first; i < last; i++) {
+        const int64_t row = r->other[i];
+        double *restrict scores = r->scores + row * stride, top;
+        FETCH(r->scores + r->other[i + AHEAD < last ? i + AHEAD : i] * stride);
+        r->g[row] = moved_row(scores, v, own, stride, &top);
+        r->h[row] = top - scores[t->y[row]];
+    }
+}
+
+/* The rows that trees grow on, in order, with their gradients and curvatures in units of this round. */
+CLONES static void list_rows(const Table *t, Growth *r) {
+    double total[2] = {0.0, 0.0}, per[2];
+    for (int64_t i = 0; i < r->used; i++) {
+        total[0] += fabs(r->g[i]);
+        total[1] += r->h[i];
+    }
+    for (int s = 0; s < 2; s++) {
+        r->unit[s] = total[s] / UNITS;
+        per[s] = r->unit[s] > 0.0 ? 1.0 / r->unit[s] : 0.0;
+    }
+    for (int64_t i = 0; i < r->used; i++)
+        r->rows[i] = (Whole){(int32_t)lrint(r->g[i] * per[0]), (int32_t)lrint(r->h[i] * per[1]), 1, (int32_t)i};
+}
+
+/* The cells of rows first..last. */
+static void tally(const Table *t, const Whole *restrict rows, int64_t first, int64_t last, Whole *cells) {
+    memset(cells, 0, sizeof(Whole) * (size_t)t->cells);
     for (int64_t j = 0; j < t->d; j++) {
         const uint8_t *restrict code = t->codes + j * t->n;
-        Cell *restrict own = cells + t->offsets[j];
-        for (int64_t i = first; i < last; i++) {
-            Cell *restrict at = own + code[rows[i].row];
-            at->g += (double)rows[i].g;
-            at->h += (double)rows[i].h;
-            at->n++;
-        }
+        Whole *restrict own = cells + t->offsets[j];
+        for (int64_t i = first; i < last; i++) own[code[rows[i][ROW]]] += rows[i];
     }
 }
 
 /* The best split of a node by its cells, if one gains anything. A value that was never seen goes to neither side. */
-static void find_split(const Table *t, const Cell *cells, Node *node) {
-    double all_g = 0.0, all_h = 0.0, key[VALUES];
+static void find_split(const Table *t, const Growth *r, const Whole *cells, Node *node) {
+    const double unit_g = r->unit[0], unit_h = r->unit[1];
+    double key[VALUES];
     uint8_t order[VALUES];
     node->best_column = -1;
     node->gain = 0.0;
     for (int64_t j = 0; j < t->d; j++) {
-        const Cell *restrict own = cells + t->offsets[j];
+        const Whole *restrict own = cells + t->offsets[j];
         const int64_t levels = t->levels[j];
-        int64_t all_n = 0, known = 0;
-        all_g = all_h = 0.0;
-        for (int64_t v = 0; v < levels; v++)
-            if (own[v].n) {
-                all_g += own[v].g;
-                all_h += own[v].h;
-                all_n += own[v].n;
-                order[known++] = (uint8_t)v;
-            }
+        int64_t known = 0;
+        Whole all = {0, 0, 0, 0};
+        for (int64_t v = 0; v < levels; v++) {
+            all += own[v];
+            order[known] = (uint8_t)v;
+            known += own[v][COUNT] > 0;
+        }
+        const int64_t all_n = all[COUNT];
         if (known < 2 || all_n < 2 * t->min_rows) continue;
         if (!t->ordered[j])
             for (int64_t i = 0; i < known; i++) { /* by gradient; rare values towards the middle */
                 const uint8_t v = order[i];
-                const double mine = own[v].g / (own[v].h + t->smoothing);
+                const double mine = unit_g * own[v][GRADIENT] / (unit_h * own[v][CURVATURE] + t->smoothing);
                 int64_t at = i;
                 for (; at > 0 && key[at - 1] > mine; at--) {
                     key[at] = key[at - 1];
@@ -157,16 +197,15 @@ static void find_split(const Table *t, const Cell *cells, Node *node) {
                 key[at] = mine;
                 order[at] = v;
             }
+        const double all_g = unit_g * all[GRADIENT], all_h = unit_h * all[CURVATURE];
         const double before = all_g * all_g / (all_h + t->ridge);
-        double left_g = 0.0, left_h = 0.0;
-        int64_t left_n = 0, best = -1;
+        Whole left = {0, 0, 0, 0};
+        int64_t best = -1;
         for (int64_t i = 0; i + 1 < known; i++) {
-            const Cell *restrict at = own + order[i];
-            left_g += at->g;
-            left_h += at->h;
-            left_n += at->n;
-            if (left_n < t->min_rows) continue;
-            if (all_n - left_n < t->min_rows) break;
+            left += own[order[i]];
+            if (left[COUNT] < t->min_rows) continue;
+            if (all_n - left[COUNT] < t->min_rows) break;
+            const double left_g = unit_g * left[GRADIENT], left_h = unit_h * left[CURVATURE];
             const double right_g = all_g - left_g, right_h = all_h - left_h;
             const double gain = left_g * left_g / (left_h + t->ridge) + right_g * right_g / (right_h + t->ridge) - before;
             if (gain > node->gain) {
@@ -184,7 +223,7 @@ static void find_split(const Table *t, const Cell *cells, Node *node) {
         } else { /* values that the node does not have go where most rows do */
             int64_t left_rows = 0;
             node->best_cut = 0;
-            for (int64_t i = 0; i <= best; i++) left_rows += own[order[i]].n;
+            for (int64_t i = 0; i <= best; i++) left_rows += own[order[i]][COUNT];
             if (2 * left_rows >= all_n) memset(node->best_mask, 255, 32);
             for (int64_t i = 0; i < known; i++) {
                 const uint64_t bit = 1ull << (order[i] & 63);
@@ -198,48 +237,38 @@ static void find_split(const Table *t, const Cell *cells, Node *node) {
     }
 }
 
-static inline int goes_left(const Node *node, uint8_t v) { return (int)(node->mask[v >> 6] >> (v & 63)) & 1; }
+/* Rows first..last of a node to the left, to the right, and last those whose value was never seen, each in their order.
+   Returns where the right ones begin, and through `end` where they end. Every row is written to three places, and one of
+   these advances: which one is hard to predict. */
+#define DEFINE_DIVIDE(NAME, ENTRY, NUMBER)                                                                             \
+    static int64_t NAME(const uint8_t *restrict code, const uint64_t *mask, ENTRY *rows, ENTRY *restrict aside,        \
+                        int64_t first, int64_t last, int64_t *end) {                                                   \
+        int64_t left = first, right = 0, stay = 0;                                                                     \
+        for (int64_t i = first; i < last; i++) {                                                                       \
+            const ENTRY row = rows[i];                                                                                 \
+            const uint8_t v = code[NUMBER(row)];                                                                       \
+            const int64_t goes = (int64_t)(mask[v >> 6] >> (v & 63)) & 1, stays = v == UNSEEN;                         \
+            rows[left] = row;                                                                                          \
+            aside[right] = row;                                                                                        \
+            left += goes;                                                                                              \
+            right += 1 - goes;                                                                                         \
+            stay += stays;                                                                                             \
+        }                                                                                                              \
+        int64_t at = left;                                                                                             \
+        *end = left + right - stay;                                                                                    \
+        if (!stay)                                                                                                     \
+            memcpy(rows + left, aside, sizeof(ENTRY) * (size_t)right);                                                 \
+        else                                                                                                           \
+            for (int last_ones = 0; last_ones < 2; last_ones++)                                                        \
+                for (int64_t i = 0; i < right; i++)                                                                    \
+                    if ((code[NUMBER(aside[i])] == UNSEEN) == last_ones) rows[at++] = aside[i];                        \
+        return left;                                                                                                   \
+    }
+#define NUMBER_OF_ENTRY(row) (row)[ROW]
+#define NUMBER_ITSELF(row) (row)
 
-/* Rows of a node to the left, to the right, and last those whose value was never seen. */
-static void divide_rows(const Table *t, Growth *r, const Node *node, Node *left, Node *right) {
-    const uint8_t *restrict code = t->codes + (int64_t)node->column * t->n;
-    int64_t l = node->first, h = 0, stay = node->last - node->first;
-    const int64_t end = stay;
-    for (int64_t i = node->first; i < node->last; i++) {
-        const Entry e = r->rows[i];
-        const uint8_t v = code[e.row];
-        if (v == UNSEEN)
-            r->aside[--stay] = e;
-        else if (goes_left(node, v))
-            r->rows[l++] = e;
-        else
-            r->aside[h++] = e;
-    }
-    left->first = node->first;
-    left->last = right->first = l;
-    memcpy(r->rows + l, r->aside, sizeof(Entry) * (size_t)h);
-    right->last = l += h;
-    for (int64_t i = end; i > stay;) r->rows[l++] = r->aside[--i];
-    l = node->from;
-    h = 0;
-    stay = node->to - node->from;
-    const int64_t other_end = stay;
-    for (int64_t i = node->from; i < node->to; i++) {
-        const int32_t row = r->other[i];
-        const uint8_t v = code[row];
-        if (v == UNSEEN)
-            r->other_aside[--stay] = row;
-        else if (goes_left(node, v))
-            r->other[l++] = row;
-        else
-            r->other_aside[h++] = row;
-    }
-    left->from = node->from;
-    left->to = right->from = l;
-    memcpy(r->other + l, r->other_aside, 4 * (size_t)h);
-    right->to = l += h;
-    for (int64_t i = other_end; i > stay;) r->other[l++] = r->other_aside[--i];
-}
+DEFINE_DIVIDE(divide_used, Whole, NUMBER_OF_ENTRY)
+DEFINE_DIVIDE(divide_others, int32_t, NUMBER_ITSELF)
 
 /* A tree, the split of the greatest gain first. Returns the number of its nodes; children come after parents. */
 static int64_t grow_small_tree(const Table *t, Growth *r) {
@@ -249,8 +278,10 @@ static int64_t grow_small_tree(const Table *t, Growth *r) {
     nodes[0].column = nodes[0].left = nodes[0].right = nodes[0].parent = -1;
     nodes[0].last = r->used;
     nodes[0].to = r->others;
+    list_rows(t, r);
+    for (int64_t i = 0; i < r->others; i++) r->other[i] = (int32_t)(r->used + i);
     tally(t, r->rows, 0, r->used, r->cells);
-    find_split(t, r->cells, nodes);
+    find_split(t, r, r->cells, nodes);
     while (leaves < t->max_leaves) {
         int64_t at = -1;
         for (int64_t i = 0; i < size; i++)
@@ -268,79 +299,94 @@ static int64_t grow_small_tree(const Table *t, Growth *r) {
         left->depth = right->depth = node->depth + 1;
         left->best_column = right->best_column = -1;
         size += 2;
-        divide_rows(t, r, node, left, right);
+        const uint8_t *const code = t->codes + (int64_t)node->column * t->n;
+        left->first = node->first;
+        left->last = right->first =
+            divide_used(code, node->mask, r->rows, r->aside, node->first, node->last, &right->last);
+        left->from = node->from;
+        left->to = right->from =
+            divide_others(code, node->mask, r->other, r->other_aside, node->from, node->to, &right->to);
         Node *small = left->last - left->first <= right->last - right->first ? left : right;
         Node *large = small == left ? right : left;
         large->slot = node->slot;
         small->slot = leaves++;
         if (leaves == t->max_leaves || left->depth >= t->max_depth) continue;
-        Cell *restrict whole = r->cells + large->slot * t->cells, *restrict part = r->cells + small->slot * t->cells;
+        Whole *restrict whole = r->cells + large->slot * t->cells, *restrict part = r->cells + small->slot * t->cells;
         tally(t, r->rows, small->first, small->last, part);
-        if (large->last - large->first + small->last - small->first == node->last - node->first)
-            for (int64_t v = 0; v < t->cells; v++) {
-                whole[v].n -= part[v].n;
-                whole[v].g = whole[v].n ? whole[v].g - part[v].g : 0.0;
-                whole[v].h = whole[v].n ? whole[v].h - part[v].h : 0.0;
-            }
+        if (right->last == node->last)
+            for (int64_t v = 0; v < t->cells; v++) whole[v] -= part[v];
         else /* some rows stopped at the node */
             tally(t, r->rows, large->first, large->last, whole);
-        find_split(t, part, small);
-        find_split(t, whole, large);
+        find_split(t, r, part, small);
+        find_split(t, r, whole, large);
     }
     return size;
 }
 
-/* Values of all nodes, (size, k), at a rate. A row's node is a leaf, or one where its value was never seen. */
-static void node_values(const Table *t, Growth *r, int64_t size, double rate, double *values) {
-    const int64_t k = t->k;
-    memset(r->sums, 0, 16 * (size_t)(size * k));
+/* Where the rows begin that stop at a node: all rows of a leaf; else those whose value was never seen. */
+INLINE int64_t first_to_stop(const Growth *r, const Node *node) {
+    return node->column < 0 ? node->first : r->nodes[node->right].last;
+}
+
+/* Values of all nodes, (size, stride), at a rate. A row's node is a leaf, or one where its value was never seen. */
+CLONES static void node_values(const Table *t, Growth *r, int64_t size, double rate, double *values) {
+    const int64_t k = t->k, stride = t->stride;
+    memset(r->sums, 0, 16 * (size_t)(size * stride));
     for (int64_t u = size - 1; u >= 0; u--) {
         const Node *node = r->nodes + u;
-        double *restrict g = r->sums + 2 * u * k, *restrict h = g + k;
-        const int64_t first = node->column < 0 ? node->first : r->nodes[node->right].last;
-        for (int64_t i = first; i < node->last; i++) {
-            const int64_t row = r->rows[i].row;
-            const double *restrict p = r->p + row * k, w = t->weight ? t->weight[row] : 1.0;
-            for (int64_t c = 0; c < k; c++) {
-                g[c] -= w * p[c];
-                h[c] += w * p[c] * (1.0 - p[c]);
+        double *restrict g = r->sums + 2 * u * stride, *restrict h = g + stride, *restrict v = values + u * stride;
+        for (int64_t i = first_to_stop(r, node); i < node->last; i++) {
+            const int64_t row = r->rows[i][ROW];
+            const double *restrict p = r->p + row * stride, w = t->weight ? t->weight[row] : 1.0;
+            for (int64_t c = 0; c < stride; c += LANES) {
+                const lanes each = FROM(p + c), amount = w * each;
+                AT(g + c) -= amount;
+                AT(h + c) += amount * (1.0 - each);
             }
             g[t->y[row]] += w;
         }
         double mean = 0.0;
-        for (int64_t c = 0; c < k; c++) mean += values[u * k + c] = rate * g[c] / (h[c] + t->ridge);
+        memset(v, 0, 8 * (size_t)stride);
+        for (int64_t c = 0; c < k; c++) mean += v[c] = rate * g[c] / (h[c] + t->ridge);
         mean /= (double)k;
-        for (int64_t c = 0; c < k; c++) values[u * k + c] -= mean;
+        for (int64_t c = 0; c < k; c++) v[c] -= mean;
         if (node->parent >= 0) {
-            double *restrict up = r->sums + 2 * node->parent * k;
-            for (int64_t c = 0; c < 2 * k; c++) up[c] += g[c];
+            double *restrict up = r->sums + 2 * node->parent * stride;
+            for (int64_t c = 0; c < 2 * stride; c++) up[c] += g[c];
         }
     }
 }
 
-/* The values of a tree added to the scores of all rows; returns the loss of the rows that it did not grow on. */
-static double add_values(const Table *t, Growth *r, int64_t size, const double *values) {
-    const int64_t k = t->k;
-    double loss = 0.0;
+INLINE void add_values_to(const Table *t, Growth *r, int64_t size, const double *values, int64_t stride) {
     for (int64_t u = 0; u < size; u++) {
         const Node *node = r->nodes + u;
-        const double *restrict v = values + u * k;
-        const int64_t first = node->column < 0 ? node->first : r->nodes[node->right].last;
-        for (int64_t i = first; i < node->last; i++) {
-            double *restrict S = r->S + (int64_t)r->rows[i].row * k;
-            for (int64_t c = 0; c < k; c++) S[c] += v[c];
-        }
-        const int64_t from = node->column < 0 ? node->from : r->nodes[node->right].to;
-        for (int64_t i = from; i < node->to; i++) {
-            const int64_t row = r->other[i];
-            double *restrict S = r->S + row * k, *restrict p = r->p + row * k;
-            for (int64_t c = 0; c < k; c++) S[c] += v[c];
-            const double total = softmax_row(t->base + row * k, S, p, k);
-            const double own = total - t->base[row * k + t->y[row]] - S[t->y[row]];
-            loss += (t->weight ? t->weight[row] : 1.0) * own;
-        }
+        move_used(t, r, values + u * stride, first_to_stop(r, node), node->last, stride);
+        move_others(t, r, values + u * stride, node->column < 0 ? node->from : r->nodes[node->right].to, node->to, stride);
     }
+}
+
+/* The values of a tree added to the scores of all rows; returns the loss of the rows that it did not grow on. */
+CLONES static double add_values(const Table *t, Growth *r, int64_t size, const double *values) {
+    double loss = 0.0;
+    if (t->stride == LANES) /* known to the compiler, few scores stay in registers */
+        add_values_to(t, r, size, values, LANES);
+    else if (t->stride == 2 * LANES)
+        add_values_to(t, r, size, values, 2 * LANES);
+    else if (t->stride == 3 * LANES)
+        add_values_to(t, r, size, values, 3 * LANES);
+    else
+        add_values_to(t, r, size, values, t->stride);
+    for (int64_t row = r->used; row < t->n; row++) loss += (t->weight ? t->weight[row] : 1.0) * (log(r->g[row]) + r->h[row]);
     return loss;
+}
+
+/* The rows that trees grow on in order, with their posteriors, gradients and curvatures before the first round. */
+CLONES static void begin_rounds(const Table *t, Growth *r) {
+    draw_direction(t, r);
+    for (int64_t i = 0; i < r->used; i++) r->rows[i][ROW] = (int32_t)i;
+    double *const none = r->sums + t->stride; /* the first ones are written to */
+    memset(none, 0, 8 * (size_t)t->stride);
+    move_used(t, r, none, 0, r->used, t->stride);
 }
 
 #endif

@@ -3,6 +3,7 @@
 #define DECIBAN_LANES_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "compiler.h"
 
@@ -18,5 +19,31 @@ typedef float lanes_single __attribute__((vector_size(16), aligned(4), may_alias
 #define FROM(address) (*(const lanes *)(address))
 #define FROM_SINGLE(address) WIDEN(*(const lanes_single *)(address))
 #define ZERO ((lanes){0.0})
+
+typedef int64_t lanes_whole __attribute__((vector_size(32), aligned(8), may_alias));
+#define CHOSEN(mask, a, b) ((lanes)(((lanes_whole)(a) & (mask)) | ((lanes_whole)(b) & ~(mask))))
+#define GREATER(a, b) CHOSEN((a) > (b), a, b)
+
+INLINE double greatest(lanes v) {
+    const double low = v[0] > v[1] ? v[0] : v[1], high = v[2] > v[3] ? v[2] : v[3];
+    return low > high ? low : high;
+}
+
+/* exp(x) of x <= 0, to within 1e-14 of itself, and 0 below e^-708.
+ * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, Taylor's series to r^11 (remainder below 7e-15). */
+INLINE lanes exp_lanes(lanes x) {
+    const lanes_whole known = x >= -708.0;
+    x = CHOSEN(known, x, ZERO);
+    const lanes shifted = x * 1.4426950408889634 + 6755399441055744.0; /* the integer n sits in the low bits */
+    const lanes whole = shifted - 6755399441055744.0;
+    const lanes r = (x - whole * 6.93147180369123816490e-01) - whole * 1.90821492927058770002e-10;
+    const lanes r2 = r * r, r4 = r2 * r2; /* few steps that wait for each other */
+    const lanes low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0));
+    const lanes middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0));
+    const lanes high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0));
+    lanes p = low + r4 * (middle + r4 * high);
+    p *= (lanes)(((lanes_whole)shifted + 1023) << 52);
+    return CHOSEN(known, p, ZERO);
+}
 
 #endif

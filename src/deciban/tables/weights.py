@@ -63,7 +63,6 @@ MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert i
 MIN_GAIN_OF_EXPERT = 2.0  # nats in all
 FIXED = 1e15  # pseudo-rows that hold a weight at 0
 MIN_ROWS_TO_BOOST = 250
-PILOT_ROWS = 4000  # with more than twice as many rows, boosted trees are tried on so many first
 
 
 def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bool = True) -> TableModel:
@@ -235,22 +234,16 @@ def weight_without(weight: Floats, removed: SomeRows) -> Floats:
 
 
 def boosted_trees(model: TableModel, pool: Pool, sample: Sample) -> BoostedTrees | None:
-    """Boosted trees on what the pool leaves unexplained, if they find anything on rows that they never used.
-
-    Large tables are tried on some of their rows first.
-    """
-    pilot, rows = sample.usable[:PILOT_ROWS], sample.usable
-    if len(rows) > 2 * PILOT_ROWS and boosted_trees_of_rows(model, pool, sample, pilot) is None:
-        return None
-    return boosted_trees_of_rows(model, pool, sample, rows)
-
-
-def boosted_trees_of_rows(model: TableModel, pool: Pool, sample: Sample, some: Array) -> BoostedTrees | None:
+    """Boosted trees on what the pool leaves unexplained, if they find anything on rows that they never used."""
+    some = sample.usable
     rows, y = sample.rows.take(some), np.ascontiguousarray(sample.y[some])
     w = None if sample.weight is None else np.ascontiguousarray(sample.weight[some])
     folds = Folds.of(rows.mark, y, sample.k, N_FOLDS)
     fold = folds.which(rows.mark, y)
-    scores = scores_without(model, pool, rows, y, w, fold, sample.workers)
+
+    def scores(which: Sequence[int]) -> Floats:
+        return scores_without(model, pool, rows, y, w, fold, which, sample.workers)
+
     return boosted.grown(rows, y, w, sample.encoding, scores, folds, fold, False, sample.workers)
 
 
@@ -266,22 +259,32 @@ def boosted_trees_of_parts(
     for own, part, pool in zip(scores, parts, left_out.pools, strict=True):
         own[part.rest] = pool.pooled(part.inside) + part.log_prior
         own[part.out] = pool.pooled(part.outside) + part.log_prior
-    rows, w = sample.eval_rows, sample.eval_weight
-    return boosted.grown(rows, y, w, sample.encoding, scores, left_out.folds, fold, True, sample.workers)
+    rows, w, workers = sample.eval_rows, sample.eval_weight, sample.workers
+    return boosted.grown(
+        rows, y, w, sample.encoding, lambda some: scores[list(some)], left_out.folds, fold, True, workers
+    )
 
 
 def scores_without(
-    model: TableModel, pool: Pool, rows: EncodedRows, y: Codes, weight: Floats | None, fold: Array, workers: int
+    model: TableModel,
+    pool: Pool,
+    rows: EncodedRows,
+    y: Codes,
+    weight: Floats | None,
+    fold: Array,
+    which: Sequence[int],
+    workers: int,
 ) -> Floats:
-    """The log joint of rows by the sums without each fold, (folds, n, k); of the other rows, each without itself."""
+    """The log joint of rows by the sums without each of some folds, (folds, n, k); of the other rows, each without
+    itself."""
     used = [i for i in range(len(model.experts)) if i == 0 or pool.weights[i] > 0]
     column_weights = pool.weights[0] + pool.weights[len(model.experts) :]
-    removed = [np.flatnonzero(fold == f) for f in range(N_FOLDS)]
-    rest = [np.flatnonzero(fold != f) for f in range(N_FOLDS)]
+    removed = [np.flatnonzero(fold == f) for f in which]
+    rest = [np.flatnonzero(fold != f) for f in which]
     parts = [[some_rows(rows, y, weight, at) for at in both] for both in zip(removed, rest, strict=True)]
 
     def work(i: int) -> tuple[int, Floats, Floats]:
-        place, f = divmod(i, N_FOLDS)
+        place, f = divmod(i, len(which))
         at, (gone, kept) = used[-1 - place], parts[f]  # trees, which take the longest, first
         expert, r = model.experts[at], pool.weights[at]
         expert = expert.plus(expert.scaled(0.0).learned(*gone), -1.0)
@@ -292,13 +295,13 @@ def scores_without(
         inside = r * centred(expert.evidence_without(*kept), MAX_EVIDENCE_NATS)
         return f, inside, r * centred(expert.evidence_unlearned(gone.rows, gone.y), MAX_EVIDENCE_NATS)
 
-    total = np.tile(pool.offsets, (N_FOLDS, len(y), 1))
-    for f, inside, outside in in_threads(work, len(used) * N_FOLDS, workers):
+    total = np.tile(pool.offsets, (len(which), len(y), 1))
+    for f, inside, outside in in_threads(work, len(used) * len(which), workers):
         total[f, rest[f]] += inside
         total[f, removed[f]] += outside
     for own, (gone, kept), at, out in zip(total, parts, rest, removed, strict=True):
         left = weight_without(model.weight, gone)
-        table, which = log_class_prior_without("empirical", left, kept.y, kept.weight)
-        own[at] += table[which]
+        table, place = log_class_prior_without("empirical", left, kept.y, kept.weight)
+        own[at] += table[place]
         own[out] += log_class_prior("empirical", left)
     return total

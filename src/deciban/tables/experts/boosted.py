@@ -12,7 +12,7 @@ difference of a node's value from its parent's is evidence of the column that th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -47,6 +47,7 @@ MAX_DEPTH = 8
 LEAF_LIMITS = (8, 32)
 ROWS_PER_LEAF = 400
 ROUNDS_AT_ONCE = 5  # of each ensemble, before losses are compared
+MAX_ROWS_FOR_ALL_FOLDS = 8000  # with more rows, one ensemble is tried first
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,7 +151,7 @@ def grown(
     y: Codes,
     weight: Floats | None,
     encoding: Encoding,
-    scores: Floats,
+    scores: Callable[[Sequence[int]], Iterable[Floats]],
     folds: Folds,
     fold: Array,
     by_copy: bool,
@@ -158,30 +159,58 @@ def grown(
 ) -> BoostedTrees | None:
     """Boosted trees on rows of classes y, or None if they do not help with rows that they never used.
 
-    scores (folds, n, k) are log joints by models that know nothing of a fold, and `fold` is that of each row. A row is
-    left out if its own class has no finite score.
+    scores(some folds) are log joints (n, k) of all rows by models that know nothing of these folds, one after the other;
+    `fold` is that of each row. A row is left out if its own class has no finite score. With many rows, the ensemble of
+    the first fold must help before the others are begun.
     """
     levels, ordered, n = encoding.levels, encoding.ordered, len(y)
-    codes, usable = np.ascontiguousarray(rows.small.T), np.isfinite(scores[:, np.arange(n), y])
+    codes, ensembles, start = np.ascontiguousarray(rows.small.T), list[kernel.Boosting](), 0.0
     leaves = int(np.clip(n / ROWS_PER_LEAF, *LEAF_LIMITS))
     settings = (leaves, MAX_DEPTH, MIN_LEAF_ROWS, RIDGE, SMOOTHING)
-    ensembles, start = [], 0.0
-    for f in range(folds.count):
-        at = np.flatnonzero(usable[f])
-        mine = codes if len(at) == n else np.ascontiguousarray(codes[:, at])
-        own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(scores[f, at])
-        amount = np.ones(len(at)) if weight is None else np.ascontiguousarray(weight[at])
-        out = np.flatnonzero(fold[at] == f)
-        start += float(amount[out] @ row_losses(base[out], np.zeros(base.shape[1]), own_y[out]))
-        used = (fold[at] != f).astype(np.uint8)
-        amounts = None if weight is None else amount
-        ensembles.append(kernel.Boosting(mine, levels, ordered, own_y, amounts, base, used, *settings, f))
+
+    def begin(some: Sequence[int]) -> float:
+        """Ensembles for these folds, and the loss that they start from."""
+        loss = 0.0
+        for f, base in zip(some, scores(some), strict=True):
+            at = np.flatnonzero(np.isfinite(base[np.arange(n), y]))
+            mine = codes if len(at) == n else np.ascontiguousarray(codes[:, at])
+            own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(base[at])
+            amount = None if weight is None else np.ascontiguousarray(weight[at])
+            out = np.flatnonzero(fold[at] == f)
+            each = row_losses(base[out], np.zeros(base.shape[1]), own_y[out])
+            loss += float(each.sum() if amount is None else amount[out] @ each)
+            used = (fold[at] != f).astype(np.uint8)
+            ensembles.append(kernel.Boosting(mine, levels, ordered, own_y, amount, base, used, *settings, f))
+        return loss
+
+    each = range(folds.count)
+    if n > MAX_ROWS_FOR_ALL_FOLDS:
+        start = begin(each[:1])
+        if not promises(ensembles[0], start):
+            return None
+    start += begin(each[len(ensembles) :])
     rounds = stopped(ensembles, start, workers)
     if not rounds:
         return None
     parts = [ensemble.trees(rounds) for ensemble in ensembles]
     trees, values = Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts])
     return BoostedTrees(trees, values, rounds, folds, by_copy, levels, ordered)
+
+
+def step(ensemble: kernel.Boosting) -> None:
+    """One more tree."""
+    ensemble.step(min(RATES[1], RATES[0] * RATE_GROWTH ** len(ensemble.losses)))
+
+
+def promises(ensemble: kernel.Boosting, start: float) -> bool:
+    """Whether some rounds, as many as that takes, clearly lower the loss of the rows that an ensemble does not use."""
+    losses = [start]
+    while len(losses) <= MAX_ROUNDS and len(losses) - 1 - int(np.argmin(losses)) < PATIENCE:
+        step(ensemble)
+        losses.append(ensemble.losses[-1])
+        if start - losses[-1] > MIN_GAIN_NATS:
+            return True
+    return False
 
 
 def stopped(ensembles: Sequence[kernel.Boosting], start: float, workers: int) -> int:
@@ -199,8 +228,8 @@ def stopped(ensembles: Sequence[kernel.Boosting], start: float, workers: int) ->
     def work(i: int) -> None:
         mine = ensembles[i % count]
         with locks[i % count]:
-            for _ in range(ROUNDS_AT_ONCE):
-                mine.step(min(RATES[1], RATES[0] * RATE_GROWTH ** len(mine.losses)))
+            while len(mine.losses) < (i // count + 1) * ROUNDS_AT_ONCE:
+                step(mine)
 
     with closing(in_threads(work, count * (MAX_ROUNDS // ROUNDS_AT_ONCE), workers)) as steps:
         for i, _ in enumerate(steps):
