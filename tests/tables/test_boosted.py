@@ -99,7 +99,7 @@ def test_scores_without_a_fold_do_not_hold_its_labels():
     scores = []
     for labels in (codes, other):
         learned = plain.zero().sums_of(model.read(frame), labels)
-        scores.append(weights.scores_without(learned, pool, rows, labels, None, fold, 1)[1])
+        scores.append(weights.scores_without(learned, pool, rows, labels, None, fold, (0, 1), 1)[1])
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-9)
     literal = replace(plain.zero().sums_of(model.read(frame[~out]), codes[~out]), pool=pool)
     new = literal.encoding.rows(model.read(frame[out]), True)
@@ -110,15 +110,40 @@ def test_scores_without_a_fold_do_not_hold_its_labels():
     np.testing.assert_allclose(scores[0][out], expected, atol=1e-9)
 
 
+def grown_from_nothing(y, codes, rows, encoding, workers=1):
+    """Boosted trees on rows about which nothing is known, and the folds whose scores were asked for."""
+    asked, folds = [], Folds.of(rows.mark, codes, 4, 3)
+
+    def scores(some):
+        asked.append(list(some))
+        return np.zeros((len(some), len(y), 4))
+
+    fold = folds.which(rows.mark, codes)
+    return boosted.grown(rows, codes, None, encoding, scores, folds, fold, False, workers), asked
+
+
 def test_two_threads_grow_the_same_trees():
     frame, y = rated(600)
     model = deciban.Classifier(n_jobs=1).fit(frame, y)
     rows, codes = encoded(model, frame, y)
-    folds = Folds.of(rows.mark, codes, 4, 3)
-    how = (rows, codes, None, model.model_.encoding, np.zeros((3, 600, 4)), folds, folds.which(rows.mark, codes), False)
-    one, two = (boosted.grown(*how, workers) for workers in (1, 2))
+    (one, _), (two, _) = (grown_from_nothing(y, codes, rows, model.model_.encoding, workers) for workers in (1, 2))
     assert one.rounds == two.rounds
     np.testing.assert_array_equal(one.values, two.values)
+
+
+def test_with_many_rows_the_first_ensemble_must_help_before_the_others_are_begun(monkeypatch):
+    frame, y = rated(600)
+    model = deciban.Classifier(n_jobs=1).fit(frame, y)
+    rows, codes = encoded(model, frame, y)
+    coin = np.random.default_rng(5).integers(0, 4, 600).astype(np.int32)
+    all_at_once, asked = grown_from_nothing(y, codes, rows, model.model_.encoding)
+    assert asked == [[0, 1, 2]]
+    monkeypatch.setattr(boosted, "MAX_ROWS_FOR_ALL_FOLDS", 599)
+    one_first, asked = grown_from_nothing(y, codes, rows, model.model_.encoding)
+    assert asked == [[0], [1, 2]]
+    assert one_first.rounds == all_at_once.rounds
+    np.testing.assert_array_equal(one_first.values, all_at_once.values)
+    assert grown_from_nothing(y, coin, rows, model.model_.encoding) == (None, [[0]])
 
 
 def test_learning_forgetting_and_merging_leave_them_as_they_are(fitted):

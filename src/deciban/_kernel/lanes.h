@@ -2,6 +2,7 @@
 #ifndef DECIBAN_LANES_H
 #define DECIBAN_LANES_H
 
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ typedef float lanes_single __attribute__((vector_size(16), aligned(4), may_alias
 #define ZERO ((lanes){0.0})
 
 typedef int64_t lanes_whole __attribute__((vector_size(32), aligned(8), may_alias));
+typedef uint64_t lanes_bits __attribute__((vector_size(32), aligned(8), may_alias));
 #define CHOSEN(mask, a, b) ((lanes)(((lanes_whole)(a) & (mask)) | ((lanes_whole)(b) & ~(mask))))
 #define GREATER(a, b) CHOSEN((a) > (b), a, b)
 
@@ -44,6 +46,21 @@ INLINE lanes exp_lanes(lanes x) {
     lanes p = low + r4 * (middle + r4 * high);
     p *= (lanes)(((lanes_whole)shifted + 1023) << 52);
     return CHOSEN(known, p, ZERO);
+}
+
+/* log(x) of normal numbers, to within a few units in the last place; of infinity it is infinity, of 0 minus infinity.
+ * x = 2^n m, sqrt(1/2) <= m < sqrt(2), and log m = 2 atanh s, s = (m - 1)/(m + 1): the series to s^21. */
+INLINE lanes log_lanes(lanes x) {
+    const lanes_bits bits = (lanes_bits)x;
+    const lanes_bits power = (bits + (0x0010000000000000u - 0x0006a09e667f3bcdu)) >> 52; /* of sqrt(2), one more */
+    const lanes m = (lanes)(bits - ((power - 1023) << 52)), s = (m - 1.0) / (m + 1.0), t = s * s, t2 = t * t, t4 = t2 * t2;
+    const lanes low = (1.0 / 3.0 + t * (1.0 / 5.0)) + t2 * (1.0 / 7.0 + t * (1.0 / 9.0));
+    const lanes high = (1.0 / 11.0 + t * (1.0 / 13.0)) + t2 * (1.0 / 15.0 + t * (1.0 / 17.0));
+    const lanes series = low + t4 * (high + t4 * (1.0 / 19.0 + t * (1.0 / 21.0)));
+    const lanes n = (lanes)(power | 0x4330000000000000u) - (0x1p52 + 1023.0);
+    const lanes out = n * 6.93147180559945286e-01 + 2.0 * (s + s * t * series);
+    const lanes edge = CHOSEN(x > 0.0, ZERO + INFINITY, ZERO - INFINITY);
+    return CHOSEN((x > 0.0) & (x < INFINITY), out, edge);
 }
 
 #endif

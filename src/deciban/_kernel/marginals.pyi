@@ -20,12 +20,19 @@ def forms_without(
     own: Codes,
     mean: Floats,
     axes: Floats | None,
+    triangular: bool,
     by: Floats,
     shared: Floats,
     own_share: float,
     residue: float,
     taken: Floats,
     grown: Floats,
+    count: Floats,
+    whole: Floats,
+    own_count: Floats,
+    own_whole: Floats,
     q: Floats,
-    remaining: Floats,
+    log_det: Floats,
 ) -> None: ...
+def densities(q: Floats, log_det: Floats, tails: float, dimension: float, constant: float, out: Floats) -> None: ...
+def by_class(log_density: Floats, log_share: Floats, owner: Codes, out: Floats) -> None: ...

@@ -25,15 +25,20 @@ cdef extern from "marginals_loops.h":
         Py_ssize_t d, leans
         const double* mean
         const double* axes
+        bint triangular
         const double* by
         const double* shared
         double own_share, residue
+        const double* count
+        const double* whole
         double* from_mean
         double* z
         double* between
     void differences(const LeftOut*, const double*, Py_ssize_t) noexcept nogil
     void left_out(const LeftOut*, const double*, const int*, Py_ssize_t, int, Py_ssize_t, const double*, const double*,
-                  Py_ssize_t, Py_ssize_t, double*, double*) noexcept nogil
+                  const double*, const double*, Py_ssize_t, Py_ssize_t, double*, double*) noexcept nogil
+    void density_rows(const double*, const double*, Py_ssize_t, double, double, double, double*) noexcept nogil
+    void sum_parts(const double*, const double*, const int*, Py_ssize_t, Py_ssize_t, double*, double*) noexcept nogil
 
 WIDTH = LANES  # parts computed side by side
 
@@ -117,15 +122,18 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
 
 
 def forms_without(const double[:, ::1] X, const double[:, ::1] means, const int[::1] own, const double[:, :, ::1] mean,
-                  const double[:, :, :, ::1] axes, const double[:, :, :, ::1] by, const double[::1] shared,
-                  double own_share, double residue, const double[::1] taken, const double[::1] grown,
-                  double[:, :, ::1] q, double[:, :, ::1] remaining):
-    """Without the row, for each lean: q[l, i, p] = zᵀA⁻¹z, and remaining[l, i, p], by which |A| is multiplied.
+                  const double[:, :, :, ::1] axes, bint triangular, const double[:, :, :, ::1] by,
+                  const double[::1] shared, double own_share, double residue, const double[::1] taken,
+                  const double[::1] grown, const double[:, :, ::1] count, const double[:, :, ::1] whole,
+                  const double[:, ::1] own_count, const double[:, ::1] own_whole, double[:, :, ::1] q,
+                  double[:, :, ::1] log_det):
+    """Without the row, for each lean: q[l, i, p] = count·zᵀA⁻¹z, and log_det[l, i, p] = whole + log(what remains of |A|).
 
-    Along the columns of axes[p] (None: the axes of X) A_p⁻¹ is diagonal, by[l, p]. Leaving row i out takes taken[i]·
-    shared[l] of wwᵀ from every A, and taken[i]·own_share more from that of its own part; w = x − the mean of that part,
-    which moves so that x is grown[i] times as far from it. Parts come in groups of WIDTH, as in `forms`: mean is
-    (groups, D, WIDTH), axes (groups, D, D, WIDTH), by (groups, leans, D, WIDTH); means is (P, D).
+    Along the columns of axes[p] (None: the axes of X; `triangular` if all above the diagonal is 0) A_p⁻¹ is diagonal,
+    by[l, p]. Leaving row i out takes taken[i]·shared[l] of wwᵀ from every A, and taken[i]·own_share more from that of its
+    own part; w = x − the mean of that part, which moves so that x is grown[i] times as far from it. Parts come in groups
+    of WIDTH, as in `forms`: mean is (groups, D, WIDTH), axes (groups, D, D, WIDTH), by (groups, leans, D, WIDTH), count
+    and whole (groups, leans, WIDTH); means is (P, D). For a row's own part, own_count and own_whole (leans, n) are used.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], P = means.shape[0], leans = shared.shape[0], groups = mean.shape[0]
     cdef Py_ssize_t g, i
@@ -134,8 +142,12 @@ def forms_without(const double[:, ::1] X, const double[:, ::1] means, const int[
     cdef bint wrong = groups != (P + LANES - 1) // LANES or mean.shape[1] != d or mean.shape[2] != LANES
     wrong |= means.shape[1] != d or own.shape[0] != n or taken.shape[0] != n or grown.shape[0] != n
     wrong |= by.shape[0] != groups or by.shape[1] != leans or by.shape[2] != d or by.shape[3] != LANES
+    wrong |= count.shape[0] != groups or count.shape[1] != leans or count.shape[2] != LANES
+    wrong |= whole.shape[0] != groups or whole.shape[1] != leans or whole.shape[2] != LANES
+    wrong |= own_count.shape[0] != leans or own_count.shape[1] != n
+    wrong |= own_whole.shape[0] != leans or own_whole.shape[1] != n
     wrong |= q.shape[0] != leans or q.shape[1] != n or q.shape[2] != P
-    wrong |= remaining.shape[0] != leans or remaining.shape[1] != n or remaining.shape[2] != P
+    wrong |= log_det.shape[0] != leans or log_det.shape[1] != n or log_det.shape[2] != P
     if axes is not None:
         wrong |= axes.shape[0] != groups or axes.shape[1] != d or axes.shape[2] != d or axes.shape[3] != LANES
     for i in range(0 if wrong else n):
@@ -150,11 +162,57 @@ def forms_without(const double[:, ::1] X, const double[:, ::1] means, const int[
     with nogil:
         part.d, part.leans, part.own_share, part.residue, part.shared = d, leans, own_share, residue, &shared[0]
         part.from_mean, part.z, part.between, part.axes = room, room + d * LANES, room + 2 * d * LANES, NULL
+        part.triangular = triangular
         for g in range(groups):
             part.mean, part.by = &mean[g, 0, 0], &by[g, 0, 0, 0]
+            part.count, part.whole = &count[g, 0, 0], &whole[g, 0, 0]
             if axes is not None:
                 part.axes = &axes[g, 0, 0, 0]
             differences(&part, &means[0, 0], P)
-            left_out(&part, &X[0, 0], &own[0], g * LANES, <int> min(LANES, P - g * LANES), n, &taken[0], &grown[0], P,
-                     n * P, &q[0, 0, g * LANES], &remaining[0, 0, g * LANES])
+            left_out(&part, &X[0, 0], &own[0], g * LANES, <int> min(LANES, P - g * LANES), n, &taken[0], &grown[0],
+                     &own_count[0, 0], &own_whole[0, 0], P, n * P, &q[0, 0, g * LANES], &log_det[0, 0, g * LANES])
+    free(room)
+
+
+def densities(const double[:, ::1] q, const double[:, ::1] log_det, double tails, double dimension, double constant,
+              double[:, ::1] out):
+    """out = constant − ½ log_det − ½ (ν + D) log(1 + q/ν), (n, P), ν being `tails`; ν = ∞: the last term is ½ q.
+
+    log_det is (n, P), or (1, P) for all rows.
+    """
+    cdef Py_ssize_t n = q.shape[0], P = q.shape[1], i
+    cdef bint one = log_det.shape[0] == 1 and n != 1
+    if out.shape[0] != n or out.shape[1] != P or log_det.shape[1] != P or not (one or log_det.shape[0] == n):
+        raise ValueError(f"q is ({n}, {P}): out must be the same, and log_det, or have one row")
+    if n == 0 or P == 0:
+        return
+    with nogil:
+        if one:
+            for i in range(n):
+                density_rows(&q[i, 0], &log_det[0, 0], P, tails, dimension, constant, &out[i, 0])
+        else:
+            density_rows(&q[0, 0], &log_det[0, 0], n * P, tails, dimension, constant, &out[0, 0])
+
+
+def by_class(const double[:, ::1] log_density, const double[:, ::1] log_share, const int[::1] owner, double[:, ::1] out):
+    """out[i, c] = log Σ exp(log_density[i, p] + log_share[i, p]) over the parts p of class c; −∞ if there is none.
+
+    log_share is (n, P), or (1, P) for all rows; owner[p] is the class of a part.
+    """
+    cdef Py_ssize_t n = log_density.shape[0], P = log_density.shape[1], k = out.shape[1], i, p
+    cdef bint one = log_share.shape[0] == 1, wrong = out.shape[0] != n or log_share.shape[1] != P or owner.shape[0] != P
+    wrong |= not (one or log_share.shape[0] == n)
+    for p in range(0 if wrong else P):
+        wrong |= owner[p] < 0 or owner[p] >= k
+    if wrong:
+        raise ValueError("rows, parts and classes do not fit")
+    if n == 0 or k == 0:
+        return
+    cdef double* room = <double*> malloc((P + 2 * k + 3 * LANES) * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    with nogil:
+        for i in range(n):
+            sum_parts(&log_density[i, 0] if P else NULL, &log_share[0 if one else i, 0] if P else NULL,
+                      &owner[0] if P else NULL, P, k, room, &out[i, 0])
     free(room)

@@ -119,22 +119,24 @@ FUSED static void form(const Parts *p, const double *x, int inside, double *q) {
 
 typedef struct { /* LANES parts, in axes in which A is diagonal for every lean */
     ptrdiff_t d, leans;
-    const double *mean, *axes;  /* (d, LANES); (d, d, LANES), NULL: the axes are those of rows */
-    const double *by;           /* (leans, d, LANES): the diagonals of A⁻¹ */
-    const double *shared;       /* (leans,): by how much a row's own outer product is in every A, */
-    double own_share, residue;  /* and by how much more in that of its own part */
+    const double *mean, *axes;   /* (d, LANES); (d, d, LANES), NULL: the axes are those of rows */
+    int triangular;              /* whether axes[i, j] is 0 below i = j */
+    const double *by;            /* (leans, d, LANES): the diagonals of A⁻¹ */
+    const double *shared;        /* (leans,): by how much a row's own outer product is in every A, */
+    double own_share, residue;   /* and by how much more in that of its own part */
+    const double *count, *whole; /* (leans, LANES): by what forms are multiplied, and log-determinants with all rows */
     double *from_mean, *z, *between; /* buffers: (d, LANES), (d, LANES), (parts of rows, d, LANES) */
 } LeftOut;
 
 INLINE void turned(const LeftOut *g, const double *from, double *to) {
     for (ptrdiff_t j = 0; j < g->d; j += TOGETHER) {
-        const ptrdiff_t some = g->d - j < TOGETHER ? g->d - j : TOGETHER;
+        const ptrdiff_t some = g->d - j < TOGETHER ? g->d - j : TOGETHER, first = g->triangular ? j : 0;
         lanes sum[TOGETHER] = {ZERO, ZERO, ZERO, ZERO};
         if (some == TOGETHER)
-            for (ptrdiff_t c = 0; c < g->d; c++)
+            for (ptrdiff_t c = first; c < g->d; c++)
                 for (int s = 0; s < TOGETHER; s++) sum[s] += FROM(g->axes + (c * g->d + j + s) * LANES) * FROM(from + c * LANES);
         else
-            for (ptrdiff_t c = 0; c < g->d; c++)
+            for (ptrdiff_t c = first; c < g->d; c++)
                 for (int s = 0; s < some; s++) sum[s] += FROM(g->axes + (c * g->d + j + s) * LANES) * FROM(from + c * LANES);
         for (int s = 0; s < some; s++) AT(to + (j + s) * LANES) = sum[s];
     }
@@ -149,37 +151,93 @@ FUSED void differences(const LeftOut *g, const double *means, ptrdiff_t parts) {
     }
 }
 
-/* Of rows 0..n, whose own parts are `own`: forms without the row, and what
- * remains of |A|, for `wide` parts: at [lean * step + row * parts]. */
+/* Of rows 0..n, whose own parts are `own`: forms and log-determinants without the row, for `wide` parts: at [lean * step
+ * + row * parts]. For its own part, own_count[lean * n + row] takes the place of the count, and own_whole that of the
+ * log-determinant. */
 FUSED void left_out(const LeftOut *g, const double *X, const int *own, ptrdiff_t first_part, int wide, ptrdiff_t n,
-                    const double *taken, const double *grown, ptrdiff_t parts, ptrdiff_t step, double *q,
-                    double *remaining) {
+                    const double *taken, const double *grown, const double *own_count, const double *own_whole,
+                    ptrdiff_t parts, ptrdiff_t step, double *q, double *log_det) {
     for (ptrdiff_t i = 0; i < n; i++) {
         double *const z = g->axes ? g->z : g->from_mean;
         const double *const between = g->between + own[i] * g->d * LANES;
+        const ptrdiff_t mine = own[i] - first_part;
         for (ptrdiff_t c = 0; c < g->d; c++) AT(g->from_mean + c * LANES) = X[i * g->d + c] - FROM(g->mean + c * LANES);
         if (g->axes) turned(g, g->from_mean, z);
         for (ptrdiff_t l = 0; l < g->leans; l++) {
             const double *const by = g->by + l * g->d * LANES;
             lanes zz = ZERO, zw = ZERO, ww = ZERO;
             for (ptrdiff_t c = 0; c < g->d; c++) {
-                const lanes mine = FROM(z + c * LANES), theirs = mine + FROM(between + c * LANES);
-                const lanes scaled = mine * FROM(by + c * LANES);
-                zz += mine * scaled;
+                const lanes here = FROM(z + c * LANES), theirs = here + FROM(between + c * LANES);
+                const lanes scaled = here * FROM(by + c * LANES);
+                zz += here * scaled;
                 zw += theirs * scaled;
                 ww += theirs * theirs * FROM(by + c * LANES);
             }
-            double *const to_q = q + l * step + i * parts, *const to_left = remaining + l * step + i * parts;
-            for (int s = 0; s < wide; s++) {
-                const int mine = own[i] == first_part + s;
-                const double rate = taken[i] * (g->shared[l] + (mine ? g->own_share : 0.0));
-                const double left = 1.0 - rate * LANE(ww, s), safe = left > g->residue ? left : g->residue;
-                to_left[s] = safe;
-                to_q[s] = mine ? grown[i] * grown[i] * LANE(ww, s) / safe
-                               : LANE(zz, s) + rate * LANE(zw, s) * LANE(zw, s) / safe;
+            lanes rate = ZERO + taken[i] * g->shared[l], count = FROM(g->count + l * LANES);
+            lanes whole = FROM(g->whole + l * LANES);
+            if (mine >= 0 && mine < wide) {
+                rate[mine] += taken[i] * g->own_share;
+                count[mine] = own_count[l * n + i];
+                whole[mine] = own_whole[l * n + i];
             }
+            const lanes left = 1.0 - rate * ww, safe = GREATER(left, ZERO + g->residue);
+            lanes form = zz + rate * zw * zw / safe;
+            if (mine >= 0 && mine < wide) form[mine] = grown[i] * grown[i] * ww[mine] / safe[mine];
+            form *= count;
+            whole += log_lanes(safe);
+            double *const to_q = q + l * step + i * parts, *const to_det = log_det + l * step + i * parts;
+            if (wide == LANES) {
+                AT(to_q) = form;
+                AT(to_det) = whole;
+            } else
+                for (int s = 0; s < wide; s++) {
+                    to_q[s] = form[s];
+                    to_det[s] = whole[s];
+                }
         }
     }
+}
+
+/* ---- densities ---- */
+
+/* out = constant - log_det/2 - (nu + d)/2 log(1 + q/nu) of n forms; nu may be infinite: then the last term is q/2. Some
+ * more numbers are read as `room`, LANES each of q and log_det. */
+FUSED void density_rows(const double *q, const double *log_det, ptrdiff_t n, double nu, double d, double constant,
+                        double *out) {
+    const double power = 0.5 * (nu + d), one = 1.0 / nu;
+    const int student = nu < INFINITY;
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        double room[3 * LANES] = {0.0};
+        const int whole = i + LANES <= n;
+        if (!whole)
+            for (ptrdiff_t s = 0; i + s < n; s++) {
+                room[s] = q[i + s];
+                room[LANES + s] = log_det[i + s];
+            }
+        const lanes form = FROM(whole ? q + i : room), half = 0.5 * FROM(whole ? log_det + i : room + LANES);
+        const lanes value = constant - half - (student ? power * log_lanes(1.0 + form * one) : 0.5 * form);
+        AT(whole ? out + i : room + 2 * LANES) = value;
+        for (ptrdiff_t s = 0; !whole && i + s < n; s++) out[i + s] = room[2 * LANES + s];
+    }
+}
+
+/* log sum of exp(density + share) over the parts of each class; `room` is for parts + LANES and 2 (k + LANES) numbers. */
+FUSED void sum_parts(const double *density, const double *share, const int *owner, ptrdiff_t parts, ptrdiff_t k,
+                     double *room, double *out) {
+    double *const each = room, *const top = each + parts + LANES, *const sum = top + k + LANES;
+    for (ptrdiff_t c = 0; c < k + LANES; c++) {
+        top[c] = -INFINITY;
+        sum[c] = 0.0;
+    }
+    for (ptrdiff_t p = 0; p < parts; p++) {
+        each[p] = density[p] + share[p];
+        if (each[p] > top[owner[p]]) top[owner[p]] = each[p];
+    }
+    for (ptrdiff_t p = 0; p < parts; p++) each[p] -= top[owner[p]] > -INFINITY ? top[owner[p]] : 0.0;
+    for (ptrdiff_t p = 0; p < parts; p += LANES) AT(each + p) = exp_lanes(FROM(each + p));
+    for (ptrdiff_t p = 0; p < parts; p++) sum[owner[p]] += each[p];
+    for (ptrdiff_t c = 0; c < k; c += LANES) AT(sum + c) = log_lanes(FROM(sum + c));
+    for (ptrdiff_t c = 0; c < k; c++) out[c] = top[c] + sum[c];
 }
 
 #endif

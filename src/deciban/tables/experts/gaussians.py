@@ -223,10 +223,11 @@ def side_by_side(arrays: Array, parts: int) -> Array:
 
 def rows_left_out(
     X: Floats, means: Floats, axes: Floats | None, by: Floats, kappas: Sequence[float], one: Floats, own: Codes,
-    row_weight: float, rate: float, base_det: float,
+    row_weight: float, rate: float, base_det: float, triangular: bool = False,
 ) -> list[tuple[Floats, Floats]]:  # fmt: skip
     """What `Axes.forms` returns, given the axes (p, D, D) in which A_p = S_p + κΣ₀ is diagonal and what A_p⁻¹ is along
-    them, `by` (p, leans, D); `base_det` is log |A_p| less the logarithms of that.
+    them, `by` (p, leans, D); `base_det` is log |A_p| less the logarithms of that. `triangular` axes are 0 above the
+    diagonal.
 
     With z = x − μ_own, leaving a row out takes a multiple of zzᵀ from A_p, and moves the mean of its own part. By the
     Sherman–Morrison formula, three products under A_p⁻¹ are all that is needed of a row: x − μ_p with itself, with z,
@@ -237,20 +238,20 @@ def rows_left_out(
     after = before - row_weight
     after[after <= RESIDUE * before] = 0.0  # a part of this row alone is empty without it
     grown = np.divide(before, after, out=np.zeros(n), where=after > 0)
-    shared = rate * np.where(np.isinf(kappas), 1.0, kappas)
-    q, left = np.empty((len(kappas), n, P)), np.empty((len(kappas), n, P))
-    how = (side_by_side(means, P), None if axes is None else side_by_side(axes, P), side_by_side(by, P), shared)
-    own_share = 0.0 if common else 1.0
-    marginals.forms_without(X, means, own, *how, own_share, RESIDUE, row_weight * grown, grown, q, left)
-    np.log(left, out=left)
-    left += (base_det - np.log(by).sum(axis=2)).T[:, None]
-    rows = np.arange(n)
-    for form, log_det, kappa in zip(q, left, () if common else kappas, strict=not common):
-        own_form, own_det = form[rows, own], log_det[rows, own]
-        form *= one + kappa
-        log_det -= D * np.log(one + kappa)
-        form[rows, own], log_det[rows, own] = own_form * (after + kappa), own_det - D * np.log(after + kappa)
-    return list(zip(q, left, strict=True))
+    strength = np.zeros(1) if common else np.array(kappas)
+    shared, own_share = rate * np.where(common, 1.0, strength), 0.0 if common else 1.0
+    whole = base_det - np.log(by).sum(axis=2)  # (P, leans) log-determinants of A
+    if common:
+        count, own_count = np.ones((P, 1)), np.ones((1, n))
+    else:
+        count, own_count = one[:, None] + strength, after + strength[:, None]
+    q, log_det = np.empty((len(strength), n, P)), np.empty((len(strength), n, P))
+    marginals.forms_without(
+        X, means, own, side_by_side(means, P), None if axes is None else side_by_side(axes, P), triangular,
+        side_by_side(by, P), shared, own_share, RESIDUE, row_weight * grown, grown, side_by_side(count, P),
+        side_by_side(whole - D * np.log(count), P), own_count, whole[own].T - D * np.log(own_count), q, log_det,
+    )  # fmt: skip
+    return list(zip(q, log_det, strict=True))
 
 
 def forms_without(
@@ -270,15 +271,16 @@ def forms_without(
     kappa = shape.lean * D
     roots = np.linalg.cholesky(np.linalg.inv(scatters + kappa * base))
     by = np.diagonal(roots, axis1=1, axis2=2)[:, None] ** 2
-    return rows_left_out(X, mean, roots / np.sqrt(by), by, [kappa], *how, 0.0)[0]
+    return rows_left_out(X, mean, roots / np.sqrt(by), by, [kappa], *how, 0.0, True)[0]
 
 
 def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
-    """log p(x | part) without the constant (2π)^(−D/2)."""
-    if np.isinf(tails):
-        return -0.5 * (q + log_det)
-    constant = math.lgamma((tails + D) / 2) - math.lgamma(tails / 2) - 0.5 * D * np.log(tails / 2)
-    return np.asarray(constant - 0.5 * log_det - 0.5 * (tails + D) * np.log1p(q / tails))
+    """log p(x | part) without the constant (2π)^(−D/2), (n, p); log_det is (n, p), or (1, p) for all rows."""
+    constant, out = 0.0, np.empty(q.shape)
+    if not np.isinf(tails):
+        constant = math.lgamma((tails + D) / 2) - math.lgamma(tails / 2) - 0.5 * D * np.log(tails / 2)
+    marginals.densities(np.ascontiguousarray(q), np.ascontiguousarray(log_det), tails, D, constant, out)
+    return out
 
 
 def parts_of_classes(owner: Codes, k: int) -> Codes:
@@ -315,18 +317,11 @@ def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight
 
 def by_class(log_density: Floats, log_share: Floats, owner: Codes, k: int) -> Floats:
     """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
-    weighed = log_density + log_share
     if np.array_equal(owner, np.arange(k)):  # every class in one part
-        return np.asarray(weighed)
-    each = []
-    for parts in parts_of_classes(owner, k):
-        each.append(weighed[:, parts])
-        each[-1][:, parts < 0] = -np.inf
-    most = np.maximum.reduce(each)
-    safe = np.where(np.isfinite(most), most, 0.0)
-    total = sum(np.exp(values - safe) for values in each)
-    with np.errstate(divide="ignore"):
-        return np.asarray(safe + np.log(total))
+        return np.asarray(log_density + log_share)
+    out = np.empty((len(log_density), k))
+    marginals.by_class(np.ascontiguousarray(log_density), np.atleast_2d(log_share), owner, out)
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

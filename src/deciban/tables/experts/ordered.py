@@ -21,7 +21,7 @@ from deciban._typing import Array, Codes, Floats
 from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays
 from deciban.tables.encode import Encoding
-from deciban.tables.experts.gaussians import Gaussians, by_class, density, log_shares, shrunk
+from deciban.tables.experts.gaussians import Gaussians, by_class, density, log_shares_without, shrunk
 
 MIN_CLASSES = 3  # two are always in an order
 
@@ -97,29 +97,31 @@ class OrderedGaussian(Gaussians):
         m, out, D = self.moments, np.empty((len(X), self.k)), X.shape[1]
         G = smoother(self.rank, m.one)
         mean, scatter = self._line(G)
+        near = mean - mean.mean(axis=0)  # differences of means are all that is needed
         for w in np.unique(removed):
-            total = max(float(m.one.sum()) - float(w), 1.0)
+            at = np.flatnonzero(removed == w)
+            own, total = part[at], max(float(m.one.sum()) - float(w), 1.0)
             inverse = np.linalg.inv(shrunk(scatter, total, self.shape.diagonal, self.target))
-            log_det = -float(np.linalg.slogdet(inverse)[1])
-            for o in np.unique(part[removed == w]):
-                at = np.flatnonzero((removed == w) & (part == o))
-                count, remaining = m.one.copy(), 1.0 - w * G[o, o]
-                count[o] = count[o] - w if count[o] - w > RESIDUE * count[o] else 0.0
-                e = X[at] - mean[o]
-                if remaining > RESIDUE:
-                    between, times = mean[o] - mean, 1.0 + w * G[o] / remaining
-                    rate = (1.0 - self.shape.diagonal) / total * w / remaining
-                else:  # the row alone decided where its class is: it has no residual, and leaves the fit
-                    x = np.where(np.arange(self.k)[:, None] == o, 0.0, m.x)
-                    between, times, rate = mean[o] - smoother(self.rank, count).T @ x, np.ones(self.k), 0.0
-                scaled = e @ inverse
-                own, cross = np.einsum("nd,nd->n", e, scaled)[:, None], scaled @ between.T
-                both = times * own + cross  # products of e and x − mean, by class
-                left = np.maximum(1.0 - rate * own, RESIDUE)
-                q = times * (both + cross) + np.einsum("kd,kd->k", between @ inverse, between) + rate * both**2 / left
-                log_density = density(q, log_det + np.log(left), self.shape.tails, D)
-                shares = log_shares(count, self.pieces.owner, self.k)
-                out[at] = by_class(log_density, shares, self.pieces.owner, self.k)
+            remaining = 1.0 - w * np.diagonal(G)[own]
+            alone = remaining <= RESIDUE  # the row alone decided where its class is: it has no residual
+            share = np.where(alone, 0.0, w / np.where(alone, 1.0, remaining))[:, None]
+            e = X[at] - mean[own]
+            scaled, products = e @ inverse, near @ inverse @ near.T
+            square = np.einsum("nd,nd->n", e, scaled)[:, None]
+            cross = np.einsum("nd,nd->n", scaled, near[own])[:, None] - scaled @ near.T
+            times, rate = 1.0 + share * G[own], (1.0 - self.shape.diagonal) / total * share
+            both = times * square + cross  # products of e and x − mean, by class
+            left = np.maximum(1.0 - rate * square, RESIDUE)
+            length = np.diagonal(products)
+            q = times * (both + cross) + (length[own][:, None] + length - 2.0 * products[own]) + rate * both**2 / left
+            for o in np.unique(own[alone]):  # without it, the other means are on another line
+                count, x = (np.where(np.arange(self.k) == o, 0.0, sums.T).T for sums in (m.one, m.x))
+                z = X[at[own == o], None] - smoother(self.rank, count).T @ x
+                q[own == o] = np.einsum("nkd,nkd->nk", z @ inverse, z)
+            log_det = np.log(left) - float(np.linalg.slogdet(inverse)[1])
+            log_density = density(q, np.zeros((1, self.k)), self.shape.tails, D) - 0.5 * log_det
+            shares = log_shares_without(m.one, self.pieces.owner, self.k, own, float(w))
+            out[at] = by_class(log_density, shares, self.pieces.owner, self.k)
         return out
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
