@@ -54,6 +54,7 @@ def evidence(
     geometric: bool,
     out: Floats,
     table: Floats | None = None,
+    prior_rows: float = 0.0,
 ) -> None: ...
 def terms(
     leaf: Codes,

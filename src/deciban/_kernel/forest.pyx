@@ -21,6 +21,7 @@ from libc.string cimport memcpy, memset
 
 cdef extern from "forest_loops.h":
     enum:
+        LANES
         LOGS
         UNSEEN
     ctypedef struct Sample:
@@ -65,6 +66,7 @@ cdef extern from "forest_loops.h":
         const double *weight
         const double *table
         const double *total
+        double prior_rows
         Py_ssize_t leaf_row, leaf_tree, member_row, member_tree, out_row
         int64_t n, trees
         int geometric
@@ -398,11 +400,12 @@ def probabilities(const int32_t[::1] parent, const double[:, ::1] counts, const 
 
 def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:, ::1] counts, const double[::1] prior,
              double strength, const uint8_t[:, :] member, const int32_t[::1] own, const double[::1] weight,
-             bint geometric, double[:, :] out, const double[:, ::1] table=None):
+             bint geometric, double[:, :] out, const double[:, ::1] table=None, double prior_rows=0.0):
     """out (n, k) = log(mean over trees of P(class given leaf)) − log π; `geometric`: the mean of the logs − log π.
 
     Trees with member[i, t] ≠ 0 are left out; a row without any tree left gets 0, and so does a class with π = 0.
-    A row with own[i] ≥ 0 was counted: its weight (None: 1) is first subtracted in all nodes of its paths.
+    A row with own[i] ≥ 0 was counted: its weight (None: 1) is first subtracted in all nodes of its paths, and if π are
+    the shares of the classes in `prior_rows` rows, in these too.
     `table` is the result of `probabilities`; callers that pass slices of rows compute it once.
     """
     cdef Py_ssize_t n = leaf.shape[0], trees = leaf.shape[1], i, c, node
@@ -433,6 +436,7 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
                 out[i, c] = 0.0
         return
     memset(&a, 0, sizeof(Asked))
+    a.prior_rows = prior_rows
     a.n, a.trees, a.geometric, a.leaf, a.out_row = n, trees, geometric, &leaf[0, 0], out.strides[0] // sizeof(double)
     a.leaf_row, a.leaf_tree = leaf.strides[0] // sizeof(int32_t), leaf.strides[1] // sizeof(int32_t)
     if own is not None:
@@ -443,7 +447,7 @@ def evidence(const int32_t[:, :] leaf, const int32_t[::1] parent, const double[:
         a.member, a.member_row, a.member_tree = &member[0, 0], member.strides[0], member.strides[1]
     if table is not None:
         a.table = &table[0, 0]
-    cdef double *room = <double *> malloc(4 * law.k * sizeof(double))
+    cdef double *room = <double *> malloc(5 * (law.k + LANES) * sizeof(double))
     cdef double *made = NULL
     cdef double *total = NULL
     if n >= ROWS_FOR_TABLE and some_own:

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compiler.h"
+#include "lanes.h"
 
 enum { UNSEEN = 255, VALUES = 256, BLOCK = 512, LOGS = 1 << 16, TURNS = 8 };
 
@@ -473,10 +473,14 @@ CLONES static int64_t back_off(const Law *law, double *restrict p) {
     return -1;
 }
 
+typedef struct { /* what the prior is without a row: `scale` times that of all, and `own` of the row's own class */
+    double scale, own;
+} Without;
+
 /* The same for one leaf, with a row of class `own` (−1: none) and weight `taken` removed from its path, on the way up:
    p = Σ_path C_node/(N_node + s) · Π_below s/(N + s), and π at the end. 0: a parent is not before its child. */
 INLINE int back_off_path(const Law *law, const double *total, int64_t node, int32_t own, double taken,
-                         double *restrict p) {
+                         const Without *prior, double *restrict p) {
     const int64_t k = law->k;
     double share = 1.0, mine = 0.0; /* its own class separately: a small rest of a large sum */
     for (int64_t c = 0; c < k; c++) p[c] = 0.0;
@@ -492,8 +496,8 @@ INLINE int back_off_path(const Law *law, const double *total, int64_t node, int3
         if (parent >= node || parent < -1) return 0;
         node = parent;
     }
-    if (own >= 0) p[own] = mine;
-    for (int64_t c = 0; c < k; c++) p[c] += share * law->prior[c];
+    for (int64_t c = 0; c < k; c++) p[c] += share * prior->scale * law->prior[c];
+    if (own >= 0) p[own] = mine + share * prior->own;
     return 1;
 }
 
@@ -501,21 +505,57 @@ typedef struct {
     const int32_t *leaf, *own;
     const uint8_t *member;
     const double *weight, *table, *total;
+    double prior_rows; /* how many rows the prior is the shares of; 0: it is fixed */
     ptrdiff_t leaf_row, leaf_tree, member_row, member_tree, out_row;
     int64_t n, trees;
     int geometric;
 } Asked;
 
-/* See evidence(). Returns −1, or row · trees + tree of a leaf that does not exist. `room` is (4, k). */
+/* The prior without a row; 0 if nothing is left of it. */
+INLINE int prior_without(const Law *law, const Asked *a, int32_t own, double taken, Without *out) {
+    *out = (Without){1.0, own < 0 ? 0.0 : law->prior[own]};
+    if (own < 0 || !(a->prior_rows > 0.0)) return 1;
+    const double before = law->prior[own] * a->prior_rows, left = before - taken > RESIDUE * before ? before - taken : 0.0;
+    const double rest = a->prior_rows - before + left;
+    if (!(rest > RESIDUE * a->prior_rows)) return 0;
+    *out = (Without){a->prior_rows / rest, left / rest};
+    return 1;
+}
+
+/* product *= p for every class. A logarithm is taken only of a product that would leave the range. */
+INLINE void multiply(const double *restrict p, int64_t k, double *restrict product, double *restrict next,
+                     double *restrict sum) {
+    const double least = 1e-150;
+    int64_t small = 0;
+    for (int64_t c = 0; c < k; c++) {
+        next[c] = product[c] * p[c];
+        small |= next[c] < least;
+    }
+    for (int64_t c = 0; c < k && small; c++)
+        if (p[c] < least) {
+            sum[c] += logarithm(p[c]);
+            next[c] = product[c];
+        } else if (next[c] < least) {
+            sum[c] += log(next[c]);
+            next[c] = 1.0;
+        }
+    memcpy(product, next, 8 * (size_t)k);
+}
+
+/* See evidence(). Returns −1, or row · trees + tree of a leaf that does not exist. `room` is (5, k + LANES). */
 CLONES static int64_t evidence_rows(const Law *law, const Asked *a, double *room, double *out) {
-    const int64_t k = law->k;
-    double *restrict p = room, *restrict sum = room + k, *restrict product = sum + k, *restrict log_prior = product + k;
+    const int64_t k = law->k, wide = k + LANES;
+    double *restrict p = room, *restrict sum = room + wide, *restrict product = sum + wide;
+    double *restrict next = product + wide, *restrict log_prior = next + wide;
     for (int64_t c = 0; c < k; c++) log_prior[c] = logarithm(law->prior[c]);
     for (int64_t i = 0; i < a->n; i++) {
         const int32_t own = a->own ? a->own[i] : -1;
         const double taken = own < 0 ? 0.0 : a->weight ? a->weight[i] : 1.0;
+        double *restrict o = out + i * a->out_row;
         int64_t used = 0;
-        for (int64_t c = 0; c < k; c++) {
+        Without prior;
+        const int some = prior_without(law, a, own, taken, &prior);
+        for (int64_t c = 0; c < wide; c++) {
             sum[c] = 0.0;
             product[c] = 1.0;
         }
@@ -526,32 +566,28 @@ CLONES static int64_t evidence_rows(const Law *law, const Asked *a, double *room
             const double *restrict leaf_p = p;
             if (own < 0 && a->table)
                 leaf_p = a->table + leaf * k;
-            else if (!back_off_path(law, a->total, leaf, own, taken, p))
+            else if (!back_off_path(law, a->total, leaf, own, taken, &prior, p))
                 return i * a->trees + t;
             used++;
-            if (!a->geometric) {
-                for (int64_t c = 0; c < k; c++) sum[c] += leaf_p[c];
-                continue;
-            }
-            for (int64_t c = 0; c < k; c++) { /* a logarithm only when a product would leave the range */
-                if (leaf_p[c] < 1e-150)
-                    sum[c] += logarithm(leaf_p[c]);
-                else if ((product[c] *= leaf_p[c]) < 1e-150) {
-                    sum[c] += log(product[c]);
-                    product[c] = 1.0;
-                }
-            }
-        }
-        double *restrict o = out + i * a->out_row;
-        const double one = used ? 1.0 / (double)used : 0.0;
-        for (int64_t c = 0; c < k; c++) {
-            if (!used || !(law->prior[c] > 0.0))
-                o[c] = 0.0;
-            else if (a->geometric)
-                o[c] = (sum[c] + log(product[c])) * one - log_prior[c];
+            if (a->geometric)
+                multiply(leaf_p, k, product, next, sum);
             else
-                o[c] = logarithm(sum[c] * one) - log_prior[c];
+                for (int64_t c = 0; c < k; c++) sum[c] += leaf_p[c];
         }
+        if (!used || !some) {
+            for (int64_t c = 0; c < k; c++) o[c] = 0.0;
+            continue;
+        }
+        const double one = 1.0 / (double)used, shift = log(prior.scale);
+        for (int64_t c = 0; c < k; c += LANES) {
+            const lanes mean = FROM(sum + c) * one, least = ZERO + DBL_MIN;
+            if (a->geometric)
+                AT(next + c) = mean + log_lanes(FROM(product + c)) * one;
+            else
+                AT(next + c) = log_lanes(GREATER(mean, least));
+        }
+        for (int64_t c = 0; c < k; c++) o[c] = law->prior[c] > 0.0 ? next[c] - log_prior[c] - shift : 0.0;
+        if (own >= 0) o[own] = prior.own > 0.0 ? next[own] - logarithm(prior.own) : 0.0;
     }
     return -1;
 }

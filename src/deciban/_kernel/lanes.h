@@ -34,8 +34,8 @@ INLINE double greatest(lanes v) {
 /* exp(x) of x <= 0, to within 1e-14 of itself, and 0 below e^-708.
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, Taylor's series to r^11 (remainder below 7e-15). */
 INLINE lanes exp_lanes(lanes x) {
-    const lanes_whole known = x >= -708.0;
-    x = CHOSEN(known, x, ZERO);
+    const lanes_whole none = x < -708.0;
+    x = CHOSEN(none, ZERO, x);
     const lanes shifted = x * 1.4426950408889634 + 6755399441055744.0; /* the integer n sits in the low bits */
     const lanes whole = shifted - 6755399441055744.0;
     const lanes r = (x - whole * 6.93147180369123816490e-01) - whole * 1.90821492927058770002e-10;
@@ -45,7 +45,7 @@ INLINE lanes exp_lanes(lanes x) {
     const lanes high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0));
     lanes p = low + r4 * (middle + r4 * high);
     p *= (lanes)(((lanes_whole)shifted + 1023) << 52);
-    return CHOSEN(known, p, ZERO);
+    return CHOSEN(none, ZERO, p);
 }
 
 /* log(x) of normal numbers, to within a few units in the last place; of infinity it is infinity, of 0 minus infinity.
@@ -59,7 +59,7 @@ INLINE lanes log_lanes(lanes x) {
     const lanes series = low + t4 * (high + t4 * (1.0 / 19.0 + t * (1.0 / 21.0)));
     const lanes n = (lanes)(power | 0x4330000000000000u) - (0x1p52 + 1023.0);
     const lanes out = n * 6.93147180559945286e-01 + 2.0 * (s + s * t * series);
-    const lanes edge = CHOSEN(x > 0.0, ZERO + INFINITY, ZERO - INFINITY);
+    const lanes edge = CHOSEN(x > 0.0, x, CHOSEN(x == 0.0, ZERO - INFINITY, ZERO + NAN));
     return CHOSEN((x > 0.0) & (x < INFINITY), out, edge);
 }
 

@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Log-probabilities that are sums of table entries: category codes, and linear forms of sparse rows."""
 from libc.limits cimport INT_MAX
-from libc.math cimport log
+from libc.math cimport log, NAN
 from libc.stdlib cimport free, malloc
 
 cdef extern from "scores_loops.h":
@@ -31,6 +31,8 @@ cdef extern from "scores_loops.h":
                        double*) noexcept nogil
     void gather_double(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
                        double*) noexcept nogil
+    void centre_row(const double*, Py_ssize_t, double, double*) noexcept nogil
+    double loss_of_row(const double*, const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     bint panel_scores(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t,
                       double*) noexcept nogil
 
@@ -151,20 +153,26 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
     all classes, `own` the share of a row's weight that stays in its own cell, `total` (d, k) the weight of each class.
     Column j adds weights[j] times its evidence to out (n, k), and if place[j] ≥ 0 it is also stored in each[:, place[j]].
     """
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell
-    cdef double s, gone, rest, sum_, mean, less, prior
-    cdef double* said = <double*> malloc(max(1, k) * sizeof(double))
-    cdef double* all_ = <double*> malloc(max(1, d) * sizeof(double))
-    if said == NULL or all_ == NULL:
-        free(said)
-        free(all_)
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell, lines = counts.shape[0], own_class
+    cdef double s, gone, rest, mean, less, prior, left, mine, w
+    cdef double* line
+    # The evidence about other classes is the same for all rows of one weight with a value, and is computed once.
+    lines = lines if 2 * lines < n * d else 1
+    cdef double* table = <double*> malloc((lines * (k + 2) + d + 1) * sizeof(double))
+    if table == NULL:
         raise MemoryError()
+    cdef double* sums = table + lines * k
+    cdef double* known = sums + lines
+    cdef double* all_ = known + lines
     with nogil:
         for j in range(d):
             all_[j] = 0.0
             for c in range(k):
                 all_[j] += total[j, c]
+        for c in range(lines):
+            known[c] = NAN
         for i in range(n):
+            own_class = y[i]
             for j in range(d):
                 if X[i, j] < 0 or (weights[j] == 0.0 and place[j] < 0):
                     continue
@@ -176,23 +184,71 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
                 if rest <= faint * less:  # no other row has the value, or one close to it
                     continue
                 prior = s * rest / less
-                mean = 0.0
-                for c in range(k):
-                    sum_ = counts[cell, c]
-                    less = total[j, c]
-                    if c == y[i]:
-                        sum_ = sum_ - gone if sum_ > gone else 0.0
-                        less = less - taken[i] if less > taken[i] else 0.0
-                    said[c] = log((sum_ + prior) / (less + s))
-                    mean += said[c]
+                c = cell if lines > 1 else 0
+                line = table + c * k
+                if lines == 1 or known[c] != taken[i]:
+                    known[c] = taken[i]
+                    code_line(&counts[cell, 0], &total[j, 0], k, prior, s, line, sums + c)
+                mean = sums[c]
+                mine = 0.0
+                if own_class >= 0:
+                    left = counts[cell, own_class] - gone if counts[cell, own_class] > gone else 0.0
+                    less = total[j, own_class] - taken[i] if total[j, own_class] > taken[i] else 0.0
+                    mine = log((left + prior) / (less + s))
+                    mean += mine - line[own_class]
                 mean /= k
+                w = weights[j]
                 for c in range(k):
-                    out[i, c] += weights[j] * (said[c] - mean)
+                    out[i, c] += w * (line[c] - mean)
+                if own_class >= 0:
+                    out[i, own_class] += w * (mine - line[own_class])
                 if place[j] >= 0:
                     for c in range(k):
-                        each[i, place[j], c] = said[c] - mean
-    free(said)
-    free(all_)
+                        each[i, place[j], c] = line[c] - mean
+                    if own_class >= 0:
+                        each[i, place[j], own_class] = mine - mean
+    free(table)
+
+
+cdef void code_line(const double* counts, const double* total, Py_ssize_t k, double prior, double s, double* out,
+                    double* sum_) noexcept nogil:
+    """log p(value given class) for every class, and the sum."""
+    cdef Py_ssize_t c
+    sum_[0] = 0.0
+    for c in range(k):
+        out[c] = log((counts[c] + prior) / (total[c] + s))
+        sum_[0] += out[c]
+
+
+def centre(const double[:, :] evidence, double most, double[:, :] out):
+    """out = evidence (n, k) less its mean over the classes, clipped to ±most; infinite entries have no part in the mean."""
+    cdef Py_ssize_t n = evidence.shape[0], k = evidence.shape[1], i
+    if out.shape[0] != n or out.shape[1] != k:
+        raise ValueError(f"evidence is ({n}, {k}): out must be the same")
+    if k > 1 and (evidence.strides[1] != sizeof(double) or out.strides[1] != sizeof(double)):
+        raise ValueError("the classes of a row must be side by side")
+    with nogil:
+        for i in range(n if k else 0):
+            centre_row(&evidence[i, 0], k, most, &out[i, 0])
+
+
+def losses(const double[:, :] evidence, const double[::1] log_prior, const int[::1] y, double[::1] out):
+    """out (n,) = −log P(y) of each row when evidence (n, k) is added to the log prior."""
+    cdef Py_ssize_t n = evidence.shape[0], k = evidence.shape[1], i
+    if y.shape[0] != n or out.shape[0] != n or log_prior.shape[0] != k:
+        raise ValueError(f"evidence is ({n}, {k}): y and out must have {n} entries, log_prior {k}")
+    if k > 1 and evidence.strides[1] != sizeof(double):
+        raise ValueError("the classes of a row must be side by side")
+    for i in range(n):
+        if y[i] < 0 or y[i] >= k:
+            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
+    cdef double* room = <double*> malloc((k + LANES) * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    with nogil:
+        for i in range(n):
+            out[i] = loss_of_row(&evidence[i, 0], &log_prior[0], k, y[i], room)
+    free(room)
 
 
 def csr_own_logs(const value[::1] data, const index[::1] indices, const index[::1] indptr, const int[::1] y,

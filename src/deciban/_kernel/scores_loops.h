@@ -302,4 +302,44 @@ FUSED static int panel_squares(const double *x, ptrdiff_t stride, ptrdiff_t n, p
     return TOTAL(check) != TOTAL(check);
 }
 
+/* ---- evidence about classes ---- */
+
+/* out = x less its mean over the classes, within ±most; what is infinite has no part in the mean. */
+FUSED static void centre_row(const double *restrict x, ptrdiff_t k, double most, double *restrict out) {
+    lanes part = ZERO;
+    double sum = 0.0;
+    ptrdiff_t c = 0, count = k;
+    for (; c + LANES <= k; c += LANES) part += FROM(x + c);
+    for (; c < k; c++) sum += x[c];
+    sum += TOTAL(part);
+    if (!(fabs(sum) < INFINITY)) {
+        sum = 0.0;
+        count = 0;
+        for (c = 0; c < k; c++)
+            if (fabs(x[c]) < INFINITY) {
+                sum += x[c];
+                count++;
+            }
+    }
+    const double mean = count ? sum / (double)count : 0.0;
+    for (c = 0; c < k; c++) {
+        const double away = x[c] - mean, low = away < -most ? -most : away;
+        out[c] = low > most ? most : low;
+    }
+}
+
+/* -log P(y) of a row with these log joints and log priors; `room` is for k + LANES numbers. */
+FUSED static double loss_of_row(const double *x, const double *log_prior, ptrdiff_t k, ptrdiff_t y, double *room) {
+    double top = -INFINITY;
+    for (ptrdiff_t c = 0; c < k; c++) {
+        room[c] = x[c] + log_prior[c];
+        top = room[c] > top ? room[c] : top;
+    }
+    const double own = room[y] - top;
+    for (ptrdiff_t c = k; c < k + LANES; c++) room[c] = -INFINITY;
+    lanes sum = ZERO;
+    for (ptrdiff_t c = 0; c < k; c += LANES) sum += exp_lanes(FROM(room + c) - top);
+    return log(TOTAL(sum)) - own;
+}
+
 #endif

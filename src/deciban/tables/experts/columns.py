@@ -351,23 +351,16 @@ class ColumnDistributions(Expert):
 
 def centred(evidence: Floats, max_nats: float) -> Floats:
     """Evidence less its mean over the classes, clipped to ±`max_nats`; an impossible class gets the lower limit."""
-    if evidence.size and np.isfinite(evidence.min()):
-        out = evidence - np.add.reduce(evidence, axis=1, keepdims=True) / evidence.shape[1]
-    else:
-        is_finite = np.isfinite(evidence)
-        middle = np.where(is_finite, evidence, 0.0).sum(axis=1, keepdims=True) / np.maximum(
-            is_finite.sum(axis=1, keepdims=True), 1
-        )
-        out = evidence - middle
-    np.maximum(out, -max_nats, out=out)
-    return np.asarray(np.minimum(out, max_nats, out=out))
+    out = np.empty(evidence.shape)
+    kernel.centre(evidence, max_nats, out)
+    return out
 
 
 def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:
     """−log P(y) of each row when evidence is added to the log prior, (n,)."""
-    scores = evidence + log_prior
-    scores -= scores.max(axis=1, keepdims=True)
-    return np.asarray(np.log(np.exp(scores).sum(axis=1)) - scores[np.arange(len(y)), y])
+    out = np.empty(len(y))
+    kernel.losses(evidence, log_prior, np.asarray(y, dtype=np.int32), out)
+    return out
 
 
 def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:

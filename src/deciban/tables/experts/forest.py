@@ -41,7 +41,7 @@ STRENGTHS, DEFAULT_STRENGTH = (0.5, 2.0, 8.0), 2.0
 MAX_DEPTH = 40
 MIN_LEAF_SHARE = 1 / 1000  # of the rows of a class: finer leaves of large tables take time, and predict no better
 SMALLEST_DOUBLE = np.finfo(np.float64).tiny
-MAX_CELLS = 1 << 25  # counts by node and class: with many rows and classes leaves are larger
+MAX_CELLS = 1 << 22  # counts by node and class: with many rows and classes leaves are larger
 
 
 class Trees(NamedTuple):
@@ -204,40 +204,34 @@ class Forest(Expert):
     def is_valid(self) -> bool:
         return bool((self.counts >= -ROUNDING_ROWS).all())
 
-    def prior(self, cls: int = -1, row_weight: float = 0.0) -> Floats:
-        """The classes' shares of all rows, without a row of class `cls`: the first tree's root counts every row."""
-        total = self.counts[0].copy()
-        if cls >= 0:
-            total[cls] = total[cls] - row_weight if total[cls] - row_weight > RESIDUE * total[cls] else 0.0
+    def prior(self) -> Floats:
+        """The classes' shares of all rows: the first tree's root counts every row."""
+        total = self.counts[0]
         return total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / max(1, len(total)))
 
     def evidence(self, rows: EncodedRows) -> Floats:
+        return self._evidence(rows, None)
+
+    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
+        out, leaves = np.zeros((len(rows), self.counts.shape[1])), self.leaves(rows)
+        how, rest = (self.trees.parent, self.counts, self.prior(), self.strength), float(self.counts[0].sum())
+        kernel.evidence(leaves, *how, members(rows.mark, leaves.shape[1]), y, weight, True, out, prior_rows=rest)
+        return out
+
+    def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
+        del y
+        return self._evidence(rows, members(rows.mark, self.trees.n_trees))
+
+    def _evidence(self, rows: EncodedRows, member: Array | None) -> Floats:
+        """Evidence about rows that are not in the sums, without the trees that a row is a `member` of."""
         if "table" not in self._cache:
             table = np.empty_like(self.counts)
             kernel.probabilities(self.trees.parent, self.counts, self.prior(), self.strength, table)
             self._cache["table"] = table
         out = np.zeros((len(rows), self.counts.shape[1]))
         how = (self.trees.parent, self.counts, self.prior(), self.strength)
-        kernel.evidence(self.leaves(rows), *how, None, None, None, True, out, self._cache["table"])
+        kernel.evidence(self.leaves(rows), *how, member, None, None, True, out, self._cache["table"])
         return out
-
-    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
-        out = np.zeros((len(rows), self.counts.shape[1]))
-        leaves = self.leaves(rows)
-        member = members(rows.mark, leaves.shape[1])
-        removed = np.ones(len(rows)) if weight is None else weight
-        for row_weight in np.unique(removed):  # rows of one class and weight share a prior
-            of_weight = removed == row_weight
-            for cls in np.unique(y[of_weight]):
-                at = np.flatnonzero(of_weight & (y == cls))
-                evidence = np.zeros((len(at), out.shape[1]))
-                how = (self.trees.parent, self.counts, self.prior(int(cls), float(row_weight)), self.strength)
-                kernel.evidence(leaves[at], *how, member[at], y[at], removed[at], True, evidence)
-                out[at] = evidence
-        return out
-
-    def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
-        return self.evidence_without(rows, y, np.zeros(len(rows)))
 
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         t, n, k = self.trees, len(rows), self.counts.shape[1]
