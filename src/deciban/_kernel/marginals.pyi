@@ -18,7 +18,6 @@ def forms_without(
     X: Floats,
     means: Floats,
     own: Codes,
-    mean: Floats,
     axes: Floats | None,
     triangular: bool,
     by: Floats,
@@ -35,4 +34,12 @@ def forms_without(
     log_det: Floats,
 ) -> None: ...
 def densities(q: Floats, log_det: Floats, tails: float, dimension: float, constant: float, out: Floats) -> None: ...
-def by_class(log_density: Floats, log_share: Floats, owner: Codes, out: Floats) -> None: ...
+def by_class(
+    log_density: Floats,
+    log_share: Floats,
+    owner: Codes,
+    own: Codes | None,
+    own_share: Floats | None,
+    shift: Floats | None,
+    out: Floats,
+) -> None: ...

@@ -4,6 +4,7 @@
 All rows with the same coordinates share a root. It is the smaller of two: that of the covariance of the coordinates
 that are present, or that of the precision of those that are missing.
 """
+from libc.math cimport INFINITY
 from libc.stdint cimport uint8_t
 from libc.stdlib cimport free, malloc
 
@@ -23,22 +24,24 @@ cdef extern from "marginals_loops.h":
     void form(const Parts*, const double*, int, double*) noexcept nogil
     ctypedef struct LeftOut:
         Py_ssize_t d, leans
-        const double* mean
-        const double* axes
+        double* mean
+        double* axes
         bint triangular
-        const double* by
+        double* by
         const double* shared
         double own_share, residue
-        const double* count
-        const double* whole
+        double* count
+        double* whole
         double* from_mean
         double* z
         double* between
+    void lay_side_by_side(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     void differences(const LeftOut*, const double*, Py_ssize_t) noexcept nogil
     void left_out(const LeftOut*, const double*, const int*, Py_ssize_t, int, Py_ssize_t, const double*, const double*,
                   const double*, const double*, Py_ssize_t, Py_ssize_t, double*, double*) noexcept nogil
     void density_rows(const double*, const double*, Py_ssize_t, double, double, double, double*) noexcept nogil
-    void sum_parts(const double*, const double*, const int*, Py_ssize_t, Py_ssize_t, double*, double*) noexcept nogil
+    void sum_parts(const double*, const double*, const int*, Py_ssize_t, Py_ssize_t, int, double, double, double*,
+                   double*) noexcept nogil
 
 WIDTH = LANES  # parts computed side by side
 
@@ -121,56 +124,63 @@ def forms(const double[:, ::1] X, const Py_ssize_t[::1] rows, const Py_ssize_t[:
         raise ValueError(f"pattern {bad}: a covariance of the coordinates that are present has no root")
 
 
-def forms_without(const double[:, ::1] X, const double[:, ::1] means, const int[::1] own, const double[:, :, ::1] mean,
-                  const double[:, :, :, ::1] axes, bint triangular, const double[:, :, :, ::1] by,
-                  const double[::1] shared, double own_share, double residue, const double[::1] taken,
-                  const double[::1] grown, const double[:, :, ::1] count, const double[:, :, ::1] whole,
+def forms_without(const double[:, ::1] X, const double[:, ::1] means, const int[::1] own, const double[:, :, ::1] axes,
+                  bint triangular, const double[:, :, ::1] by, const double[::1] shared, double own_share, double residue,
+                  const double[::1] taken, const double[::1] grown, const double[:, ::1] count, const double[:, ::1] whole,
                   const double[:, ::1] own_count, const double[:, ::1] own_whole, double[:, :, ::1] q,
                   double[:, :, ::1] log_det):
     """Without the row, for each lean: q[l, i, p] = count·zᵀA⁻¹z, and log_det[l, i, p] = whole + log(what remains of |A|).
 
     Along the columns of axes[p] (None: the axes of X; `triangular` if all above the diagonal is 0) A_p⁻¹ is diagonal,
-    by[l, p]. Leaving row i out takes taken[i]·shared[l] of wwᵀ from every A, and taken[i]·own_share more from that of its
-    own part; w = x − the mean of that part, which moves so that x is grown[i] times as far from it. Parts come in groups
-    of WIDTH, as in `forms`: mean is (groups, D, WIDTH), axes (groups, D, D, WIDTH), by (groups, leans, D, WIDTH), count
-    and whole (groups, leans, WIDTH); means is (P, D). For a row's own part, own_count and own_whole (leans, n) are used.
+    by[p, l]. Leaving row i out takes taken[i]·shared[l] of wwᵀ from every A, and taken[i]·own_share more from that of its
+    own part; w = x − the mean of that part, which moves so that x is grown[i] times as far from it. means is (P, D), axes
+    (P, D, D), by (P, leans, D), count and whole (P, leans). For a row's own part, own_count and own_whole (leans, n) are
+    used.
     """
-    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], P = means.shape[0], leans = shared.shape[0], groups = mean.shape[0]
-    cdef Py_ssize_t g, i
+    cdef Py_ssize_t n = X.shape[0], d = X.shape[1], P = means.shape[0], leans = shared.shape[0], group, first, wide
+    cdef Py_ssize_t i
     cdef LeftOut part
     cdef double* room
-    cdef bint wrong = groups != (P + LANES - 1) // LANES or mean.shape[1] != d or mean.shape[2] != LANES
-    wrong |= means.shape[1] != d or own.shape[0] != n or taken.shape[0] != n or grown.shape[0] != n
-    wrong |= by.shape[0] != groups or by.shape[1] != leans or by.shape[2] != d or by.shape[3] != LANES
-    wrong |= count.shape[0] != groups or count.shape[1] != leans or count.shape[2] != LANES
-    wrong |= whole.shape[0] != groups or whole.shape[1] != leans or whole.shape[2] != LANES
+    cdef bint wrong = means.shape[1] != d or own.shape[0] != n or taken.shape[0] != n or grown.shape[0] != n
+    wrong |= by.shape[0] != P or by.shape[1] != leans or by.shape[2] != d
+    wrong |= count.shape[0] != P or count.shape[1] != leans or whole.shape[0] != P or whole.shape[1] != leans
     wrong |= own_count.shape[0] != leans or own_count.shape[1] != n
     wrong |= own_whole.shape[0] != leans or own_whole.shape[1] != n
     wrong |= q.shape[0] != leans or q.shape[1] != n or q.shape[2] != P
     wrong |= log_det.shape[0] != leans or log_det.shape[1] != n or log_det.shape[2] != P
     if axes is not None:
-        wrong |= axes.shape[0] != groups or axes.shape[1] != d or axes.shape[2] != d or axes.shape[3] != LANES
+        wrong |= axes.shape[0] != P or axes.shape[1] != d or axes.shape[2] != d
     for i in range(0 if wrong else n):
         wrong |= own[i] < 0 or own[i] >= P
     if wrong:
         raise ValueError("rows, parts and forms do not fit")
     if n == 0 or d == 0 or P == 0 or leans == 0:
         return
-    room = <double*> malloc((P + 2) * d * LANES * sizeof(double))
+    room = <double*> malloc(((P + 3) * d + leans * (d + 2) + (0 if axes is None else d * d)) * LANES * sizeof(double))
     if room == NULL:
         raise MemoryError()
     with nogil:
         part.d, part.leans, part.own_share, part.residue, part.shared = d, leans, own_share, residue, &shared[0]
-        part.from_mean, part.z, part.between, part.axes = room, room + d * LANES, room + 2 * d * LANES, NULL
         part.triangular = triangular
-        for g in range(groups):
-            part.mean, part.by = &mean[g, 0, 0], &by[g, 0, 0, 0]
-            part.count, part.whole = &count[g, 0, 0], &whole[g, 0, 0]
+        part.from_mean, part.z, part.mean, part.between = room, room + d * LANES, room + 2 * d * LANES, room + 3 * d * LANES
+        part.by = part.between + P * d * LANES
+        part.count = part.by + leans * d * LANES
+        part.whole = part.count + leans * LANES
+        part.axes = NULL
+        if axes is not None:
+            part.axes = part.whole + leans * LANES
+        for group in range((P + LANES - 1) // LANES):
+            first = group * LANES
+            wide = min(<Py_ssize_t> LANES, P - first)
+            lay_side_by_side(&means[first, 0], wide, d, d, part.mean)
+            lay_side_by_side(&by[first, 0, 0], wide, leans * d, leans * d, part.by)
+            lay_side_by_side(&count[first, 0], wide, leans, leans, part.count)
+            lay_side_by_side(&whole[first, 0], wide, leans, leans, part.whole)
             if axes is not None:
-                part.axes = &axes[g, 0, 0, 0]
+                lay_side_by_side(&axes[first, 0, 0], wide, d * d, d * d, part.axes)
             differences(&part, &means[0, 0], P)
-            left_out(&part, &X[0, 0], &own[0], g * LANES, <int> min(LANES, P - g * LANES), n, &taken[0], &grown[0],
-                     &own_count[0, 0], &own_whole[0, 0], P, n * P, &q[0, 0, g * LANES], &log_det[0, 0, g * LANES])
+            left_out(&part, &X[0, 0], &own[0], first, <int> wide, n, &taken[0], &grown[0], &own_count[0, 0],
+                     &own_whole[0, 0], P, n * P, &q[0, 0, first], &log_det[0, 0, first])
     free(room)
 
 
@@ -194,25 +204,34 @@ def densities(const double[:, ::1] q, const double[:, ::1] log_det, double tails
             density_rows(&q[0, 0], &log_det[0, 0], n * P, tails, dimension, constant, &out[0, 0])
 
 
-def by_class(const double[:, ::1] log_density, const double[:, ::1] log_share, const int[::1] owner, double[:, ::1] out):
-    """out[i, c] = log Σ exp(log_density[i, p] + log_share[i, p]) over the parts p of class c; −∞ if there is none.
+def by_class(const double[:, ::1] log_density, const double[::1] log_share, const int[::1] owner, const int[::1] own,
+             const double[::1] own_share, const double[::1] shift, double[:, ::1] out):
+    """out[i, c] = log Σ exp(log_density[i, p] + log_share[p]) over the parts p of class c; −∞ if there is none.
 
-    log_share is (n, P), or (1, P) for all rows; owner[p] is the class of a part.
+    owner[p] is the class of a part. With own (n,), the parts of rows that are left out, own_share[i] takes the place of
+    that part's log_share, and shift[i] is added to those of the other parts of its class.
     """
     cdef Py_ssize_t n = log_density.shape[0], P = log_density.shape[1], k = out.shape[1], i, p
-    cdef bint one = log_share.shape[0] == 1, wrong = out.shape[0] != n or log_share.shape[1] != P or owner.shape[0] != P
-    wrong |= not (one or log_share.shape[0] == n)
+    cdef bint without = own is not None, wrong = out.shape[0] != n or log_share.shape[0] != P or owner.shape[0] != P
+    if without:
+        wrong |= own.shape[0] != n or own_share.shape[0] != n or shift.shape[0] != n
+        for i in range(0 if wrong else n):
+            wrong |= own[i] < 0 or own[i] >= P
     for p in range(0 if wrong else P):
         wrong |= owner[p] < 0 or owner[p] >= k
     if wrong:
         raise ValueError("rows, parts and classes do not fit")
-    if n == 0 or k == 0:
+    if n == 0 or P == 0 or k == 0:
+        out[:, :] = -INFINITY
         return
     cdef double* room = <double*> malloc((P + 2 * k + 3 * LANES) * sizeof(double))
     if room == NULL:
         raise MemoryError()
     with nogil:
         for i in range(n):
-            sum_parts(&log_density[i, 0] if P else NULL, &log_share[0 if one else i, 0] if P else NULL,
-                      &owner[0] if P else NULL, P, k, room, &out[i, 0])
+            if without:
+                sum_parts(&log_density[i, 0], &log_share[0], &owner[0], P, k, own[i], own_share[i], shift[i], room,
+                          &out[i, 0])
+            else:
+                sum_parts(&log_density[i, 0], &log_share[0], &owner[0], P, k, -1, 0.0, 0.0, room, &out[i, 0])
     free(room)

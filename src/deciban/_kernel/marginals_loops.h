@@ -119,12 +119,12 @@ FUSED static void form(const Parts *p, const double *x, int inside, double *q) {
 
 typedef struct { /* LANES parts, in axes in which A is diagonal for every lean */
     ptrdiff_t d, leans;
-    const double *mean, *axes;   /* (d, LANES); (d, d, LANES), NULL: the axes are those of rows */
-    int triangular;              /* whether axes[i, j] is 0 below i = j */
-    const double *by;            /* (leans, d, LANES): the diagonals of A⁻¹ */
-    const double *shared;        /* (leans,): by how much a row's own outer product is in every A, */
-    double own_share, residue;   /* and by how much more in that of its own part */
-    const double *count, *whole; /* (leans, LANES): by what forms are multiplied, and log-determinants with all rows */
+    double *mean, *axes;       /* (d, LANES); (d, d, LANES), NULL: the axes are those of rows */
+    int triangular;            /* whether axes[i, j] is 0 below i = j */
+    double *by;                /* (leans, d, LANES): the diagonals of A⁻¹ */
+    const double *shared;      /* (leans,): by how much a row's own outer product is in every A, */
+    double own_share, residue; /* and by how much more in that of its own part */
+    double *count, *whole;     /* (leans, LANES): by what forms are multiplied, and log-determinants with all rows */
     double *from_mean, *z, *between; /* buffers: (d, LANES), (d, LANES), (parts of rows, d, LANES) */
 } LeftOut;
 
@@ -139,6 +139,14 @@ INLINE void turned(const LeftOut *g, const double *from, double *to) {
             for (ptrdiff_t c = first; c < g->d; c++)
                 for (int s = 0; s < some; s++) sum[s] += FROM(g->axes + (c * g->d + j + s) * LANES) * FROM(from + c * LANES);
         for (int s = 0; s < some; s++) AT(to + (j + s) * LANES) = sum[s];
+    }
+}
+
+/* to[i, l] = from[l, i], i < size: LANES parts side by side, past the last of them that one again. */
+INLINE void lay_side_by_side(const double *from, ptrdiff_t wide, ptrdiff_t size, ptrdiff_t step, double *to) {
+    for (int l = 0; l < LANES; l++) {
+        const double *const part = from + (l < wide ? l : wide - 1) * step;
+        for (ptrdiff_t i = 0; i < size; i++) to[i * LANES + l] = part[i];
     }
 }
 
@@ -221,16 +229,19 @@ FUSED void density_rows(const double *q, const double *log_det, ptrdiff_t n, dou
     }
 }
 
-/* log sum of exp(density + share) over the parts of each class; `room` is for parts + LANES and 2 (k + LANES) numbers. */
-FUSED void sum_parts(const double *density, const double *share, const int *owner, ptrdiff_t parts, ptrdiff_t k,
-                     double *room, double *out) {
+/* log sum of exp(density + share) over the parts of each class; `room` is for parts + LANES and 2 (k + LANES) numbers.
+ * Without a row of part `own` (-1: none), that part's share is `own_share`, and those of its class change by `shift`. */
+FUSED void sum_parts(const double *density, const double *share, const int *owner, ptrdiff_t parts, ptrdiff_t k, int own,
+                     double own_share, double shift, double *room, double *out) {
     double *const each = room, *const top = each + parts + LANES, *const sum = top + k + LANES;
     for (ptrdiff_t c = 0; c < k + LANES; c++) {
         top[c] = -INFINITY;
         sum[c] = 0.0;
     }
     for (ptrdiff_t p = 0; p < parts; p++) {
-        each[p] = density[p] + share[p];
+        double mine = share[p];
+        if (own >= 0 && owner[p] == owner[own]) mine = p == own ? own_share : mine + shift;
+        each[p] = density[p] + mine;
         if (each[p] > top[owner[p]]) top[owner[p]] = each[p];
     }
     for (ptrdiff_t p = 0; p < parts; p++) each[p] -= top[owner[p]] > -INFINITY ? top[owner[p]] : 0.0;

@@ -19,7 +19,7 @@ from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM
 from deciban.tables.encode import Cuts, coarse_codes
 from deciban.tables.experts import contexts, forest, gaussians, ordered
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss, row_losses
+from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss
 from deciban.tables.experts.words import Words
 from deciban.tables.model import MAX_EVIDENCE_NATS, Candidate
 from deciban.tables.sample import Sample
@@ -224,16 +224,12 @@ class Candidates:
                 assert isinstance(best, gaussians.Gaussians)
                 leans, tails_tried = [best.shape.lean], [best.shape.tails]
             axes = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight)
-            y_tails, shares_tails = np.tile(y, len(tails_tried)), np.tile(shares, (len(tails_tried), 1))
             for lean, forms in zip(leans, axes.forms(leans), strict=True):
-                # All tails in one array: with few rows, calls take longer than the arithmetic.
-                densities = np.concatenate([gaussians.density(*forms, tails, D) for tails in tails_tried])
-                evidence = gaussians.by_class(densities, shares_tails, cut.owner, sample.k)
-                losses = row_losses(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y_tails)
-                for tails, each in zip(tails_tried, losses.reshape(-1, len(y)), strict=True):
+                for tails in tails_tried:
+                    evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
+                    loss = log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y, w)
                     shape = gaussians.Shape(lean, diagonal, tails)
-                    expert = gaussians.Gaussians(view, shape, cut, target, moments, owner)
-                    tried.append((float(np.average(each, weights=w)), expert))
+                    tried.append((loss, gaussians.Gaussians(view, shape, cut, target, moments, owner)))
         return tried
 
     def _eval_weights(self, some: int) -> Floats | None:

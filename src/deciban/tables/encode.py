@@ -533,7 +533,8 @@ def coarse_codes(encoding: Encoding, bins: int, max_categories: int = 60) -> tup
         if isinstance(coded, Cuts):
             middle = np.cumsum(coded.mass) - coded.mass / 2
             group = np.minimum((middle * bins).astype(np.intp), bins - 1)
-            table[: coded.size] = np.append(0, np.unique(group, return_inverse=True)[1] + 1)
+            table[1 : coded.size] = 1 + np.cumsum(np.diff(group, prepend=group[0]) > 0)  # without empty groups
+            table[0] = 0
         else:
             table[: coded.distinct] = np.minimum(np.arange(coded.distinct), max_categories)
     levels = np.where(maps == UNSEEN, 0, maps).max(axis=1).astype(np.int32) + 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -247,9 +247,8 @@ def rows_left_out(
         count, own_count = one[:, None] + strength, after + strength[:, None]
     q, log_det = np.empty((len(strength), n, P)), np.empty((len(strength), n, P))
     marginals.forms_without(
-        X, means, own, side_by_side(means, P), None if axes is None else side_by_side(axes, P), triangular,
-        side_by_side(by, P), shared, own_share, RESIDUE, row_weight * grown, grown, side_by_side(count, P),
-        side_by_side(whole - D * np.log(count), P), own_count, whole[own].T - D * np.log(own_count), q, log_det,
+        X, means, own, axes, triangular, by, shared, own_share, RESIDUE, row_weight * grown, grown, count,
+        whole - D * np.log(count), own_count, whole[own].T - D * np.log(own_count), q, log_det,
     )  # fmt: skip
     return list(zip(q, log_det, strict=True))
 
@@ -283,16 +282,6 @@ def density(q: Floats, log_det: Floats, tails: float, D: int) -> Floats:
     return out
 
 
-def parts_of_classes(owner: Codes, k: int) -> Codes:
-    """The first part of each class, the second and so on, (most, k); −1 if there is none."""
-    order = np.argsort(owner, kind="stable")
-    sizes = np.bincount(owner, minlength=k)
-    place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    out = np.full((int(sizes.max(initial=1)), k), -1, dtype=np.int32)
-    out[place, owner[order]] = order
-    return out
-
-
 def log_shares(one: Floats, owner: Codes, k: int) -> Floats:
     """log n_p/n_y of every part, (p,); −∞ if it has no rows."""
     total = np.bincount(owner, one, minlength=k)[owner]
@@ -301,26 +290,39 @@ def log_shares(one: Floats, owner: Codes, k: int) -> Floats:
     )
 
 
-def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight: float) -> Floats:
-    """The same without each row, (n, p)."""
-    out = np.repeat(log_shares(one, owner, k)[None], len(own), axis=0)
-    rows, count = np.arange(len(own)), one[own] - row_weight
-    count[count <= RESIDUE * one[own]] = 0.0
-    total = np.bincount(owner, one, minlength=k)[owner[own]] - one[own] + count
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for parts in parts_of_classes(owner, k)[:, owner[own]]:
-            at = rows[parts >= 0]
-            mine = np.where(parts == own, count, one[parts])[at]
-            out[at, parts[at]] = np.where(mine > 0, np.log(mine / total[at]), -np.inf)
-    return out
+class SharesWithout(NamedTuple):
+    """log n_p/n_y of every part, and how it changes if a row is left out."""
+
+    log_share: Floats  # (p,) with all rows
+    own: Codes  # (n,) the part of each row
+    own_share: Floats  # (n,) that of its part without the row,
+    shift: Floats  # (n,) and what is added to those of the other parts of its class
 
 
-def by_class(log_density: Floats, log_share: Floats, owner: Codes, k: int) -> Floats:
+def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight: float) -> SharesWithout:
+    """The same without each row."""
+    count = one - row_weight
+    count[count <= RESIDUE * one] = 0.0
+    before = np.bincount(owner, one, minlength=k)[owner]
+    after = before - one + count  # by part, if the row is one of it
+    some, other = count > 0, after > 0
+    own_share = np.log(np.where(some, count, 1.0) / np.where(some, after, 1.0))
+    shift = np.log(np.where(other, before, 1.0) / np.where(other, after, 1.0))
+    return SharesWithout(log_shares(one, owner, k), own, np.where(some, own_share, -np.inf)[own], shift[own])
+
+
+def by_class(log_density: Floats, shares: Floats | SharesWithout, owner: Codes, k: int) -> Floats:
     """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
+    without = shares if isinstance(shares, SharesWithout) else None
+    log_share = shares if without is None else without.log_share
     if np.array_equal(owner, np.arange(k)):  # every class in one part
-        return np.asarray(log_density + log_share)
+        out = log_density + log_share
+        if without is not None:
+            alone = np.flatnonzero(np.isinf(without.own_share))
+            out[alone, without.own[alone]] = -np.inf
+        return np.asarray(out)
     out = np.empty((len(log_density), k))
-    marginals.by_class(np.ascontiguousarray(log_density), np.atleast_2d(log_share), owner, out)
+    marginals.by_class(np.ascontiguousarray(log_density), log_share, owner, *(without or (None,) * 4)[1:], out)
     return out
 
 
