@@ -31,11 +31,10 @@ INLINE double greatest(lanes v) {
     return low > high ? low : high;
 }
 
-/* exp(x) of x <= 0, to within 1e-14 of itself, and 0 below e^-708.
+/* exp(x) of x <= 0, to within 1e-14 of itself; below -708 it is that of -708, which is nearly 0.
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2, Taylor's series to r^11 (remainder below 7e-15). */
 INLINE lanes exp_lanes(lanes x) {
-    const lanes_whole none = x < -708.0;
-    x = CHOSEN(none, ZERO, x);
+    x = CHOSEN(x < -708.0, ZERO - 708.0, x);
     const lanes shifted = x * 1.4426950408889634 + 6755399441055744.0; /* the integer n sits in the low bits */
     const lanes whole = shifted - 6755399441055744.0;
     const lanes r = (x - whole * 6.93147180369123816490e-01) - whole * 1.90821492927058770002e-10;
@@ -43,9 +42,7 @@ INLINE lanes exp_lanes(lanes x) {
     const lanes low = (1.0 + r) + r2 * (0.5 + r * (1.0 / 6.0));
     const lanes middle = (1.0 / 24.0 + r * (1.0 / 120.0)) + r2 * (1.0 / 720.0 + r * (1.0 / 5040.0));
     const lanes high = (1.0 / 40320.0 + r * (1.0 / 362880.0)) + r2 * (1.0 / 3628800.0 + r * (1.0 / 39916800.0));
-    lanes p = low + r4 * (middle + r4 * high);
-    p *= (lanes)(((lanes_whole)shifted + 1023) << 52);
-    return CHOSEN(none, ZERO, p);
+    return (low + r4 * (middle + r4 * high)) * (lanes)(((lanes_whole)shifted + 1023) << 52);
 }
 
 /* log(x) of normal numbers, to within a few units in the last place; of infinity it is infinity, of 0 minus infinity.
