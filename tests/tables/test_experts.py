@@ -31,7 +31,7 @@ from deciban.tables.experts.columns import (
     centred,
     choose_smoothings,
     log_loss,
-    log_tables,
+    log_table,
     smoothing_losses,
 )
 from deciban.tables.experts.contexts import MAX_PARENTS, choose_parents, half_of
@@ -187,7 +187,7 @@ def test_probabilities_of_a_column_add_up_to_one():
     counts = rng.integers(1, 9, (3, 7)).astype(float)
     for smoothing in (*BINNED, *CATEGORIES):
         np.testing.assert_allclose(
-            np.exp(log_tables(counts, (smoothing,))[0][0]).sum(axis=1), 1.0, rtol=1e-12, err_msg=str(smoothing)
+            np.exp(log_table(counts, smoothing)).sum(axis=1), 1.0, rtol=1e-12, err_msg=str(smoothing)
         )
 
 

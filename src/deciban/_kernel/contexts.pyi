@@ -9,6 +9,7 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 Places: TypeAlias = npt.NDArray[np.int64]
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
+def recode(codes: Bytes, maps: Bytes, out: Bytes) -> None: ...
 def pair_information(
     codes: Bytes, levels: Codes, y: Codes, weight: Floats | None, k: int, with_class: Floats, between: Floats
 ) -> None: ...

@@ -176,6 +176,18 @@ cdef object narrow(const int32_t[::1] levels):
 # ------------------------------------------------------------------ learning
 
 
+def recode(const uint8_t[:, ::1] codes, const uint8_t[:, ::1] maps, uint8_t[:, ::1] out):
+    """out[i, j] = maps[j, codes[i, j]]."""
+    cdef Py_ssize_t n = codes.shape[0], d = codes.shape[1], i, j
+    same("maps", maps.shape[0], d)
+    if d and maps.shape[1] != 256 or out.shape[0] != n or out.shape[1] != d:
+        raise ValueError(f"codes is ({n}, {d}): out must be the same, and maps ({d}, 256)")
+    with nogil:
+        for i in range(n):
+            for j in range(d):
+                out[i, j] = maps[j, codes[i, j]]
+
+
 def pair_information(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const int32_t[::1] y, const double[::1] weight,
                      Py_ssize_t k, double[::1] with_class, double[:, ::1] between):
     """with_class[j] = I(x_j; y) and between[i, j] = I(x_i; x_j | y), in nats: plug-in estimates.

@@ -70,6 +70,7 @@ cdef extern from "forest_loops.h":
         Py_ssize_t leaf_row, leaf_tree, member_row, member_tree, out_row
         int64_t n, trees
         int geometric
+    uint64_t scrambled(uint64_t) noexcept nogil
     void nodes_free(Nodes*) noexcept nogil
     void room_free(Room*) noexcept nogil
     int room_made(Room*, const Sample*, int64_t) noexcept nogil
@@ -325,6 +326,17 @@ def node_sums(const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint
     if bad >= 0:
         raise ValueError(f"node {bad} splits on column {column[bad]} of {f.d} into nodes {left[bad]} and {right[bad]}: "
                          f"that is no tree")
+
+
+def members(const uint64_t[::1] mark, const uint64_t[::1] seeds, uint64_t below, uint8_t[:, ::1] out):
+    """out (n, trees) = 1 if the bits of mark ^ seed, mixed, are below a number of 53 bits."""
+    cdef Py_ssize_t n = mark.shape[0], trees = seeds.shape[0], i, t
+    if out.shape[0] != n or out.shape[1] != trees:
+        raise ValueError(f"out must be ({n}, {trees})")
+    with nogil:
+        for i in range(n):
+            for t in range(trees):
+                out[i, t] = scrambled(mark[i] ^ seeds[t]) >> 11 < below
 
 
 def node_counts(const int32_t[:, :] leaf, const int32_t[::1] y, const double[::1] weight, const int32_t[::1] parent,

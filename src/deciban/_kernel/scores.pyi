@@ -53,3 +53,13 @@ def code_evidence_without(
 ) -> None: ...
 def centre(evidence: Floats, most: float, out: Floats) -> None: ...
 def losses(evidence: Floats, log_prior: Floats, y: Codes, out: Floats) -> None: ...
+def smoothing_losses(
+    counts: Floats,
+    smooth: Floats,
+    rest: Floats,
+    kept: Floats,
+    strength: Floats,
+    log_prior: Floats,
+    taken: float,
+    out: Floats,
+) -> None: ...

@@ -32,6 +32,8 @@ cdef extern from "scores_loops.h":
     void gather_double(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
                        double*) noexcept nogil
     void centre_row(const double*, Py_ssize_t, double, double*) noexcept nogil
+    double smoothing_loss(const double*, const double*, const double*, const double*, const double*, const double*,
+                          Py_ssize_t, Py_ssize_t, double, double, double*) noexcept nogil
     double loss_of_row(const double*, const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
     bint panel_scores(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t,
                       double*) noexcept nogil
@@ -248,6 +250,39 @@ def losses(const double[:, :] evidence, const double[::1] log_prior, const int[:
     with nogil:
         for i in range(n):
             out[i] = loss_of_row(&evidence[i, 0], &log_prior[0], k, y[i], room)
+    free(room)
+
+
+def smoothing_losses(const double[:, ::1] counts, const double[:, :, ::1] smooth, const double[:, ::1] rest,
+                     const double[:, ::1] kept, const double[::1] strength, const double[::1] log_prior, double taken,
+                     double[::1] out):
+    """out[s] = Σ −log P(class given value) of a column's rows, one of weight `taken` left out at a time, by smoothing.
+
+    counts is (k, values), smooth (s or 1, k, values), kept (s or 1, values); rest (s, values) is a value's share of all
+    other rows, negative if none of them has it.
+    """
+    cdef Py_ssize_t k = counts.shape[0], size = counts.shape[1], some = strength.shape[0], s, c, v
+    cdef bint wrong = out.shape[0] != some or log_prior.shape[0] != k
+    wrong |= smooth.shape[1] != k or smooth.shape[2] != size or rest.shape[1] != size or kept.shape[1] != size
+    wrong |= smooth.shape[0] not in (1, some) or rest.shape[0] not in (1, some) or kept.shape[0] not in (1, some)
+    if wrong:
+        raise ValueError("counts, smoothings and classes do not fit")
+    if k == 0 or size == 0:
+        out[:] = 0.0
+        return
+    cdef double* room = <double*> malloc(((2 * k + 4) * (size + LANES) + k) * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    cdef double* total = room + (2 * k + 4) * (size + LANES)
+    with nogil:
+        for c in range(k):
+            total[c] = 0.0
+            for v in range(size):
+                total[c] += counts[c, v]
+        for s in range(some):
+            out[s] = smoothing_loss(&counts[0, 0], &smooth[s if smooth.shape[0] > 1 else 0, 0, 0],
+                                    &rest[s if rest.shape[0] > 1 else 0, 0], &kept[s if kept.shape[0] > 1 else 0, 0],
+                                    total, &log_prior[0], k, size, strength[s], taken, room)
     free(room)
 
 

@@ -342,4 +342,54 @@ FUSED static double loss_of_row(const double *x, const double *log_prior, ptrdif
     return log(TOTAL(sum)) - own;
 }
 
+/* The sum of -log P(class | value) over rows that are left out, one of weight `taken` at a time, of a column with these
+ * counts by class and value, (k, size). `smooth` (k, size) are smoothed counts, `rest` (size,) the share of a value in all
+ * other rows, less than 0 if none has it; `kept` (size,) is how much of a row's weight stays in its value. `room` is for
+ * (2k + 4) · (size + LANES) numbers. */
+FUSED static double smoothing_loss(const double *counts, const double *smooth, const double *rest, const double *kept,
+                                   const double *total, const double *log_prior, ptrdiff_t k, ptrdiff_t size,
+                                   double strength, double taken, double *room) {
+    const ptrdiff_t wide = (size + LANES - 1) / LANES * LANES;
+    double *const top = room, *const sum = top + wide, *const prior = sum + wide, *const gone = prior + wide;
+    double *const others = gone + wide, *const mine = others + k * wide;
+    double loss = 0.0;
+    for (ptrdiff_t v = 0; v < wide; v++) {
+        top[v] = -INFINITY;
+        sum[v] = 0.0;
+        prior[v] = v < size && rest[v] >= 0.0 ? strength * rest[v] : -1.0;
+        gone[v] = v < size ? taken * kept[v] : 0.0;
+    }
+    for (ptrdiff_t c = 0; c < k; c++) {
+        const double less = total[c] - taken > 0.0 ? total[c] - taken : 0.0;
+        double *const other = others + c * wide, *const own = mine + c * wide;
+        for (ptrdiff_t v = 0; v < wide; v++) {
+            const double count = v < size ? smooth[c * size + v] : 0.0, left = count - gone[v] > 0.0 ? count - gone[v] : 0.0;
+            other[v] = prior[v] < 0.0 ? 1.0 : (count + prior[v]) / (total[c] + strength);
+            own[v] = prior[v] < 0.0 ? 1.0 : (left + prior[v]) / (less + strength);
+        }
+        for (ptrdiff_t v = 0; v < wide; v += LANES) {
+            const lanes a = log_lanes(FROM(other + v)) + log_prior[c], b = log_lanes(FROM(own + v)) + log_prior[c];
+            AT(other + v) = a;
+            AT(own + v) = b;
+            AT(top + v) = GREATER(GREATER(a, b), FROM(top + v));
+        }
+    }
+    for (ptrdiff_t c = 0; c < k; c++)
+        for (ptrdiff_t v = 0; v < wide; v += LANES) {
+            const lanes each = exp_lanes(FROM(others + c * wide + v) - FROM(top + v));
+            AT(others + c * wide + v) = each;
+            AT(sum + v) += each;
+        }
+    for (ptrdiff_t c = 0; c < k; c++) {
+        double *const other = others + c * wide, *const own = mine + c * wide;
+        for (ptrdiff_t v = 0; v < wide; v += LANES) {
+            const lanes away = FROM(own + v) - FROM(top + v), away_others = FROM(sum + v) - FROM(other + v);
+            AT(own + v) = log_lanes(GREATER(away_others, ZERO) + exp_lanes(away)) - away;
+        }
+        for (ptrdiff_t v = 0; v < size; v++)
+            if (counts[c * size + v] > 0.0) loss += counts[c * size + v] * own[v];
+    }
+    return loss;
+}
+
 #endif

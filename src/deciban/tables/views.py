@@ -163,9 +163,7 @@ def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | Non
     """The model without learned rows, and with only the experts that it uses; structures and weights stay."""
     m = len(model.experts)
     used = [i for i in range(m) if i == 0 or model.pool.weights[i] > 0]
-    experts = tuple(
-        expert.plus(expert.scaled(0.0).learned(rows, y, weight), -1.0) for expert in (model.experts[i] for i in used)
-    )
+    experts = tuple(model.experts[i].without(rows, y, weight) for i in used)
     weights = model.pool.weights[[*used, *range(m, len(model.pool.weights))]]
     remaining = np.maximum(model.weight - np.bincount(y, weight, minlength=len(model.weight)), 0.0)
     remaining[remaining <= 1e-9 * model.weight] = 0.0

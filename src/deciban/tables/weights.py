@@ -206,7 +206,7 @@ def fold_parts(model: TableModel, sample: Sample, columns: Array, fold: Array, f
 def removed_from(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | None, out: Array) -> TableModel:
     """The model without those of the rows that are `out`, which it has learned."""
     removed = some_rows(rows, y, weight, out)
-    experts = tuple(expert.plus(expert.scaled(0.0).learned(*removed), -1.0) for expert in model.experts)
+    experts = tuple(expert.without(*removed) for expert in model.experts)
     return replace(model, experts=experts, weight=weight_without(model.weight, removed))
 
 
@@ -286,8 +286,7 @@ def scores_without(
     def work(i: int) -> tuple[int, Floats, Floats]:
         place, f = divmod(i, len(which))
         at, (gone, kept) = used[-1 - place], parts[f]  # trees, which take the longest, first
-        expert, r = model.experts[at], pool.weights[at]
-        expert = expert.plus(expert.scaled(0.0).learned(*gone), -1.0)
+        expert, r = model.experts[at].without(*gone), pool.weights[at]
         if isinstance(expert, ColumnDistributions):
             none = np.zeros(0, dtype=np.intp)
             inside = expert.weighted_evidence_without(*kept, column_weights, none)[0]

@@ -68,6 +68,10 @@ class Expert(ABC):
             total = total.plus(other)
         return total
 
+    def without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Self:
+        """Without these rows of classes y, which it has learned."""
+        return self.plus(self.scaled(0.0).learned(rows, y, weight), -1.0)
+
     @abstractmethod
     def scaled(self, factor: float) -> Self:
         """With every sum times a number."""

@@ -159,9 +159,9 @@ def grown(
 ) -> BoostedTrees | None:
     """Boosted trees on rows of classes y, or None if they do not help with rows that they never used.
 
-    scores(some folds) are log joints (n, k) of all rows by models that know nothing of these folds, one after the other;
-    `fold` is that of each row. A row is left out if its own class has no finite score. With many rows, the ensemble of
-    the first fold must help before the others are begun.
+    scores(some folds) are log joints (n, k) of all rows by models that know nothing of each of these folds; `fold` is
+    that of each row. A row is left out if its own class has no finite score. With many rows, the ensemble of the first
+    fold must help before the others are begun.
     """
     levels, ordered, n = encoding.levels, encoding.ordered, len(y)
     codes, ensembles, start = np.ascontiguousarray(rows.small.T), list[kernel.Boosting](), 0.0

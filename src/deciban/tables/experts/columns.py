@@ -84,45 +84,34 @@ def smoothing_kernels(size: int, smoothings: tuple[Smoothing, ...]) -> tuple[Flo
     )
 
 
-def log_tables(counts: Floats, smoothings: tuple[Smoothing, ...], row_weight: float = 0.0) -> tuple[Floats, Floats]:
-    """log p(v | y) of (k, v) counts under each smoothing, (smoothings, k, v), and for the class of a left-out row.
-
-    `row_weight` is the weight of the row of value v that is left out: of the share of v in both tables, of its class in
-    the second.
-    """
-    n_v, n_y, size = counts.sum(axis=0), counts.sum(axis=1)[:, None], counts.shape[1]
+def smoothed(counts: Floats, smoothings: tuple[Smoothing, ...]) -> tuple[Floats, Floats, Floats, Floats]:
+    """Counts (k, v) under each smoothing, (smoothings, k, v); those of all classes together, and the share of a count
+    that stays in its value, (smoothings, v); and strengths. There is one of all but the last if none smooths."""
     if any(smoothing.spread for smoothing in smoothings):
-        kernels, kept, strength = smoothing_kernels(size, smoothings)
-        smooth, smooth_total = counts @ kernels.transpose(0, 2, 1), kernels @ n_v  # (smoothings, k, v), (smoothings, v)
-    else:  # categories may be many
-        smooth, smooth_total, kept = counts[None], n_v[None], np.ones((1, size))
-        strength = np.array([smoothing.strength for smoothing in smoothings])
-    s, rest, total = (
-        strength[:, None, None],
-        np.maximum(smooth_total - row_weight * kept, 0.0),
-        float(n_v.sum()) - row_weight,
-    )
+        kernels, kept, strength = smoothing_kernels(counts.shape[1], smoothings)
+        return counts @ kernels.transpose(0, 2, 1), kernels @ counts.sum(axis=0), kept, strength
+    strength = np.array([smoothing.strength for smoothing in smoothings])  # categories may be many
+    return counts[None], counts.sum(axis=0)[None], np.ones((1, counts.shape[1])), strength
+
+
+def log_table(counts: Floats, smoothing: Smoothing) -> Floats:
+    """log p(v | y) of (k, v) counts; 0 for a value that no row has, nor a near one: it is no evidence."""
+    (smooth,), (back,), _, (strength,) = smoothed(counts, (smoothing,))
+    total, rest = float(counts.sum()), np.maximum(back, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        prior = s * (rest / total)[:, None]
-        others = np.log((smooth + prior) / (n_y + s))
-        remaining = np.maximum(smooth - row_weight * kept[:, None], 0.0)
-        mine = np.log((remaining + prior) / (np.maximum(n_y - row_weight, 0.0) + s))
-    unsupported = (rest <= NEGLIGIBLE_SHARE * total)[
-        :, None
-    ]  # a value that no other row has, nor a near one, is no evidence
-    return np.where(unsupported, 0.0, others), np.where(unsupported, 0.0, mine)
+        out = np.log((smooth + strength * rest / total) / (counts.sum(axis=1)[:, None] + strength))
+    return np.where(rest <= NEGLIGIBLE_SHARE * total, 0.0, out)
 
 
 def smoothing_losses(counts: Floats, smoothings: tuple[Smoothing, ...], log_prior: Floats, row_weight: float) -> Floats:
     """Σ −log P(y | v) under each smoothing, each row left out; computed from the counts alone."""
-    others, mine = log_tables(counts, smoothings, row_weight)
-    scores, own = others + log_prior[:, None], mine + log_prior[:, None]  # (smoothings, k, v)
-    top = np.maximum(scores.max(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
+    (smooth, back, kept, strength), out = smoothed(counts, smoothings), np.empty(len(smoothings))
+    total = float(counts.sum()) - row_weight
+    rest = np.maximum(back - row_weight * kept, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.exp(scores - top)
-        rest = np.maximum(each.sum(axis=1, keepdims=True) - each, 0.0)  # of the other classes
-        losses = np.log(rest + np.exp(own - top)) + top - own
-    return np.asarray((counts * np.where(counts > 0, losses, 0.0)).sum(axis=(1, 2)))
+        share = np.where(rest <= NEGLIGIBLE_SHARE * total, -1.0, rest / total)
+    kernel.smoothing_losses(counts, np.ascontiguousarray(smooth), share, kept, strength, log_prior, row_weight, out)
+    return out
 
 
 def choose_smoothings(
@@ -201,8 +190,14 @@ class ColumnDistributions(Expert):
         if "table" not in self._cache:
             seen = self.counts.sum(axis=1) > 0
             seen = seen if seen.any() else ~seen
-            parts = [log_tables(self._counts(j), (smoothing,))[0][0] for j, smoothing in enumerate(self.smoothings)]
-            table = np.concatenate(parts, axis=1).T if parts else np.zeros((0, len(self.counts)))
+            (by_class, back, _), total = self._smoothed_counts(), self._class_totals()
+            sizes, everything = np.diff(self.offsets), total.sum(axis=1)
+            strength = np.repeat([smoothing.strength for smoothing in self.smoothings], sizes)
+            column, rest = np.repeat(np.arange(len(sizes)), sizes), np.maximum(back, 0.0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                prior = strength * rest / everything[column]
+                table = np.log((by_class + prior[:, None]) / (total[column] + strength[:, None]))
+            table[rest <= NEGLIGIBLE_SHARE * everything[column]] = 0.0  # a value that no row has is no evidence
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
         return np.asarray(self._cache["table"])
 
@@ -288,7 +283,7 @@ class ColumnDistributions(Expert):
                 counts = self._counts(j)
                 known = counts.sum(axis=0) > 0
                 known = known if known.any() else ~known
-                probabilities = np.where(known, np.exp(log_tables(counts, (smoothing,))[0][0]), 0.0)
+                probabilities = np.where(known, np.exp(log_table(counts, smoothing)), 0.0)
                 total = probabilities.sum(axis=1, keepdims=True)  # smoothing reaches into empty bins
                 out.append(probabilities / np.where(total > 0, total, 1.0))
             self._cache["chances"] = out

@@ -159,8 +159,7 @@ class ContextTrees(Expert):
 
     def codes(self, rows: EncodedRows) -> Array:
         out = np.empty_like(rows.small)
-        for j, table in enumerate(self.maps):
-            out[:, j] = table[rows.small[:, j]]
+        kernel.recode(rows.small, self.maps, out)
         return out
 
     def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ContextTrees:

@@ -117,7 +117,9 @@ class Trees(NamedTuple):
 def members(mark: Array, trees: int) -> Array:
     """(n, trees): 1 if a tree grows on a row."""
     seeds = mix_bits(np.arange(2, trees + 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-    return (mix_bits(mark[:, None] ^ seeds) >> np.uint64(11) < np.uint64(int(GROWING_SHARE * 2**53))).astype(np.uint8)
+    out = np.empty((len(mark), trees), dtype=np.uint8)
+    kernel.members(np.ascontiguousarray(mark), seeds, int(GROWING_SHARE * 2**53), out)
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,6 +193,13 @@ class Forest(Expert):
         after = before + sign * other.counts[at]
         after[np.abs(after) <= RESIDUE * before] = 0.0
         counts[at] = after
+        return replace(self, counts=counts)
+
+    def without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Forest:
+        counts, removed = self.counts.copy(), np.ones(len(y)) if weight is None else weight
+        kernel.node_counts(self.leaves(rows), y, -removed, self.trees.parent, counts)
+        if weight is not None:
+            counts[np.abs(counts) <= RESIDUE * self.counts] = 0.0
         return replace(self, counts=counts)
 
     def scaled(self, factor: float) -> Forest:

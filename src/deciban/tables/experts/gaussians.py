@@ -313,16 +313,15 @@ def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight
 
 def by_class(log_density: Floats, shares: Floats | SharesWithout, owner: Codes, k: int) -> Floats:
     """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
-    without = shares if isinstance(shares, SharesWithout) else None
-    log_share = shares if without is None else without.log_share
+    log_share, own, own_share, shift = shares if isinstance(shares, SharesWithout) else (shares, None, None, None)
     if np.array_equal(owner, np.arange(k)):  # every class in one part
         out = log_density + log_share
-        if without is not None:
-            alone = np.flatnonzero(np.isinf(without.own_share))
-            out[alone, without.own[alone]] = -np.inf
+        if own is not None and own_share is not None:
+            alone = np.flatnonzero(np.isinf(own_share))
+            out[alone, own[alone]] = -np.inf
         return np.asarray(out)
     out = np.empty((len(log_density), k))
-    marginals.by_class(np.ascontiguousarray(log_density), log_share, owner, *(without or (None,) * 4)[1:], out)
+    marginals.by_class(np.ascontiguousarray(log_density), log_share, owner, own, own_share, shift, out)
     return out
 
 
