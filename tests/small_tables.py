@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +13,7 @@ from deciban.tables.encode import EncodedRows, Encoding, choose_encoding, coarse
 from deciban.tables.experts.columns import BINNED, CATEGORIES, ColumnDistributions
 from deciban.tables.experts.contexts import ContextTrees
 from deciban.tables.experts.forest import Forest
+from deciban.tables.experts.fourier import FourierFeatures
 from deciban.tables.experts.gaussians import Gaussians, Moments, Pieces, Shape, cut_classes
 from deciban.tables.experts.ordered import OrderedGaussian
 
@@ -135,12 +136,19 @@ def no_forest(sample: Sample, strength=2.0) -> Forest:
     return Forest(grown.trees, levels, ordered, grown.counts, strength, 2)
 
 
+def no_fourier(sample):
+    """Fourier features, with nothing learned; some of the settings of larger tables."""
+    expert = FourierFeatures.over(sample.encoding, sample.rows, sample.k)
+    return replace(expert, diagonal=0.1, scale=0.25, target=np.linspace(0.5, 1.5, len(expert.phases)))
+
+
 EXPERTS = {
     "columns": no_columns,
     "gaussians": no_gaussians,
     "gaussians, one covariance": lambda s: no_gaussians(s, shape=Shape(np.inf, 0.4, np.inf)),
     "gaussians, pieces": lambda s: no_gaussians(s, "scores", Shape(2.0, 0.01, 4.0), 4),
     "gaussians, ordered classes": no_order,
+    "Fourier features": no_fourier,
     "contexts": no_contexts,
     "trees": no_forest,
 }

@@ -212,6 +212,21 @@ class QuadraticForms:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Cosines:
+    """offset + Σ_f slope_f cos(phase_f + Σ_j frequency_jf x_j), over coordinates x_j; times the share that is known.
+
+    That share is 1 less the coordinates that are `unknown`.
+    """
+
+    coordinates: tuple[int, ...]
+    unknown: tuple[int, ...]
+    frequencies: Floats  # (d, D)
+    phases: Floats  # (D,)
+    slopes: Floats  # (D, k)
+    offsets: Floats  # (k,); −∞: the class is ruled out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SplitTrees:
     """Decision trees with a value at every node: the values of the nodes at which a row ends, one per tree, add up.
 
@@ -228,12 +243,12 @@ class SplitTrees:
     values: Floats  # (nodes, k)
 
 
-Term: TypeAlias = "Slopes | ColumnGaussians | Walks | QuadraticForms | SplitTrees"
+Term: TypeAlias = "Slopes | ColumnGaussians | Walks | QuadraticForms | Cosines | SplitTrees"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WeightedTerm:
-    """weight × a term; with `limit`, the term minus its mean over the classes, clipped at ±limit."""
+    """weight × a term; with `limit`, the term minus that of the best class, but at least −limit."""
 
     term: Term
     weight: float = 1.0
@@ -282,6 +297,8 @@ def cells_of(term: Term) -> int:
         return sum(walk.values.size for walk in term.walks) + hidden
     if isinstance(term, QuadraticForms):
         return int(term.root.size + term.mean.size + sum(one.turn.size for one in term.absent))
+    if isinstance(term, Cosines):
+        return int(term.frequencies.size + term.slopes.size)
     return int(term.values.size)
 
 
@@ -363,9 +380,11 @@ def independent_column(place: int, table: Floats) -> Walk:
     return Walk((), place, (), np.ascontiguousarray(table)[None])
 
 
-def has_parts(term: QuadraticForms, k: int) -> Array:
-    """Which classes own a part, (k,)."""
-    return np.isin(np.arange(k), term.owner)
+def possible_classes(term: Term, k: int) -> Array:
+    """The classes that a term does not rule out whatever the row is, (k,)."""
+    if isinstance(term, QuadraticForms):
+        return np.isin(np.arange(k), term.owner)
+    return np.isfinite(term.offsets) if isinstance(term, Cosines) else np.ones(k, dtype=bool)
 
 
 def nodes_by_tree(trees: tuple[int, ...]) -> list[range]:

@@ -79,6 +79,23 @@ def mixed_frame(rng, n=300):
     return frame, np.where(y == 1, "rugby", "hockey")
 
 
+def rings(rng, n=300):
+    """Two rings, one around the other, which Fourier features describe best; and categories, some of a single row."""
+    y = rng.integers(0, 2, n)
+    angle, radius = rng.uniform(0, 2 * np.pi, n), 1.0 + y + rng.normal(0, 0.35, n)
+    x = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]) @ [[1.0, 0.8], [-0.2, 0.5]]
+    kind = np.where(rng.random(n) < 0.1, [f"only {i}" for i in range(n)], rng.choice(["p", "q"], n))
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "kind": kind}), y
+
+
+def other_rings(rng):
+    """Rows of which some have no value of a number that is never missing, or a kind that was never seen."""
+    frame, _ = rings(rng)
+    frame.loc[::5, "a"] = np.nan
+    frame.loc[::3, "kind"] = "new"
+    return frame
+
+
 def categories(rng, n=150):
     y = rng.integers(0, 2, n)
     first = (y + rng.integers(0, 3, n)) % 4
@@ -159,6 +176,7 @@ MAKERS = {
         NaiveBayes({1: "drop", (0, 2): "full"}), *reals(r), reals(r)[0]
     ),
     "classifier": lambda r: table(Classifier(n_jobs=1), *mixed_frame(r), other_rows(r)),
+    "classifier of rings": lambda r: table(Classifier(n_jobs=1), *rings(r), other_rings(r)),
     "classifier of numbers": lambda r: matrix(Classifier(n_jobs=1), *reals(r), with_missing(reals(r)[0], r)),
 }
 

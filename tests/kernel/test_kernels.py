@@ -388,3 +388,19 @@ def test_nothing_at_all_is_fine():
     none = np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int32)
     scores.csr_dot(np.zeros(0), *none, np.zeros((D, 4)), np.zeros(K), np.zeros((0, K)))
     assert not scores.dense_dot(empty, np.zeros(4 * D), np.zeros(K), np.zeros((0, K)))
+
+
+@pytest.mark.parametrize("d", [0, 1, 3, 4, 7, 32])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
+def test_cosines_are_those_of_numpy(d, size):
+    rng = np.random.default_rng(d)
+    angles, phase = size * rng.normal(size=(200, d)), rng.uniform(0, 2 * np.pi, d)
+    angles[:3] = [[0.0], [np.pi / 2], [-np.pi]]
+    expected = 3.0 * np.cos(angles + phase)
+    scores.cosines(angles, phase, 3.0)
+    np.testing.assert_allclose(angles, expected, rtol=0, atol=1e-14)
+
+
+def test_cosines_need_a_phase_for_every_angle():
+    with pytest.raises(ValueError, match="rows have 3 angles: there must be as many phases, not 2"):
+        scores.cosines(np.zeros((2, 3)), np.zeros(2), 1.0)

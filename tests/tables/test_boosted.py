@@ -106,7 +106,7 @@ def test_scores_without_a_fold_do_not_hold_its_labels():
     expected = literal.columns.weighted_evidence(new, literal.column_weights) + pool.offsets + literal.log_prior
     for weight, expert in zip(pool.weights[1:], plain.experts[1:], strict=False):
         own = {type(e): e for e in literal.experts}[type(expert)]
-        expected += weight * weights.centred(own.evidence_unlearned(new, codes[out]), 50.0)
+        expected += weight * own.limited(own.evidence_unlearned(new, codes[out]))
     np.testing.assert_allclose(scores[0][out], expected, atol=1e-9)
 
 

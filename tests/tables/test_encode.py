@@ -307,6 +307,20 @@ def test_small_codes(gap):
     assert later.columns[0].size == 302
 
 
+def test_categories_of_one_row_are_treated_as_those_never_seen():
+    names = ("often", "twice", "once", "too")
+    column = Levels(np.array([0, 0, 0, 1, 1, 2, 3], dtype=np.int32), names)
+    encoding = choose_encoding(Frame(("c",), (column,), 7))
+    later = encoding.with_new(Frame(("c",), (Levels(np.zeros(1, np.int32), ("new",)),), 1))
+    codes = np.array([-1, 0, 1, 2, 3, 4, 5], dtype=np.int32)
+    assert later.small(codes[:, None])[:, 0].tolist() == [3, UNSEEN, 1, 2, 3, 3, 3]
+    assert later.small_by_place(0).tolist() == [UNSEEN, 1, 2, 3, 3, 3, 3], "the last place is one never seen"
+    assert later.levels.tolist() == [4]
+    rows = later.rows(Frame(("c",), (Levels(np.array([2, 0], np.int32), ("new", "often", "once")),), 2))
+    assert (rows.real[0] == rows.real[1]).all(), "nor have they another coordinate"
+    assert (rows.real[0] != 0).any()
+
+
 @pytest.mark.parametrize("bins", [5, 10])
 def test_coarse_codes_join_neighbours(bins):
     sample = random_sample(0, 300)

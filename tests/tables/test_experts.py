@@ -24,11 +24,11 @@ from small_tables import (
 
 from deciban.reading.columns import Levels, Numbers
 from deciban.tables.encode import Known, choose_encoding
+from deciban.tables.experts.base import limited
 from deciban.tables.experts.columns import (
     BINNED,
     CATEGORIES,
     Smoothing,
-    centred,
     choose_smoothings,
     log_loss,
     log_table,
@@ -588,7 +588,7 @@ def test_terms_of_rows_out_of_the_sums_use_the_structures_that_were_chosen_witho
     np.testing.assert_allclose(each.sum(axis=1) + together, expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERTS if name.startswith(("columns", "gaussians"))])
+@pytest.mark.parametrize("name", [name for name in EXPERTS if name.startswith(("columns", "gaussians", "Fourier"))])
 @settings(max_examples=12)
 @given(sample=st.builds(later_sample, SEEDS, st.integers(4, 40), st.integers(2, 4), st.booleans()))
 def test_left_out_is_forgotten_with_values_that_were_never_seen(name, sample):
@@ -598,8 +598,8 @@ def test_left_out_is_forgotten_with_values_that_were_never_seen(name, sample):
     evidence = expert.evidence_without(sample.rows, sample.y, sample.weight)
     for i in range(len(sample.y)):
         rest = expert.plus(none.learned(*sample.part([i])), -1.0)
-        expected = centred(rest.evidence(sample.rows.take([i])), 50.0)
-        np.testing.assert_allclose(centred(evidence[i : i + 1], 50.0), expected, rtol=1e-6, atol=1e-6)
+        expected = limited(rest.evidence(sample.rows.take([i])), 50.0)
+        np.testing.assert_allclose(limited(evidence[i : i + 1], 50.0), expected, rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------ all of them: sums are a group
@@ -686,7 +686,7 @@ def test_new_classes_have_no_rows(name, sample, seed):
     # Rows of a new class are learned as of any other.
     new = int(np.setdiff1d(np.arange(k), where)[0])
     more = then.learned(rows, np.full(len(rows), new, dtype=np.int32))
-    evidence = centred(more.evidence(rows), 50.0)
+    evidence = limited(more.evidence(rows), 50.0)
     assert np.isfinite(evidence).all()
     same_sums(
         more.plus(none.in_classes(where, k).learned(rows, np.full(len(rows), new, dtype=np.int32)), -1.0),
@@ -698,7 +698,7 @@ def test_new_classes_have_no_rows(name, sample, seed):
 @pytest.mark.parametrize("name", EXPERTS)
 def test_evidence_is_finite_before_anything_is_learned(name):
     sample = random_sample(0)
-    evidence = centred(EXPERTS[name](sample).evidence(sample.rows), 50.0)
+    evidence = limited(EXPERTS[name](sample).evidence(sample.rows), 50.0)
     assert evidence.shape == (24, 3)
     assert np.isfinite(evidence).all()
 
@@ -747,12 +747,14 @@ def test_counts_move_with_their_categories():
     np.testing.assert_allclose(moved.evidence(encoding.rows(sample.frame)), expert.evidence(sample.rows), atol=1e-12)
 
 
-def test_evidence_is_capped_about_its_mean():
-    evidence = np.array([[1.0, 3.0], [-np.inf, 2.0], [-np.inf, -np.inf], [1e6, -1e6]])
-    expected = [[-1.0, 1.0], [-50.0, 0.0], [-50.0, -50.0], [50.0, -50.0]]
-    np.testing.assert_allclose(centred(evidence.copy(), 50.0), expected)
-    np.testing.assert_allclose(centred(evidence[:1].copy(), 50.0), expected[:1])
-    assert centred(np.zeros((0, 3)), 50.0).shape == (0, 3)
+def test_evidence_is_limited_against_the_best_class():
+    """However improbable other classes are, the difference of the best two counts in full."""
+    evidence = np.array([[1.0, 3.0, -1e6], [-np.inf, 2.0, 1.0], [-np.inf] * 3, [1e6, -1e6, 1e6 - 2.0]])
+    against = np.array([[-2.0, 0.0, -50.0], [-50.0, 0.0, -1.0], [0.0] * 3, [0.0, -50.0, -2.0]])
+    expected = against - against.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(limited(evidence, 50.0), expected)
+    np.testing.assert_allclose(limited(evidence[:1], 50.0), expected[:1])
+    assert limited(np.zeros((0, 3)), 50.0).shape == (0, 3)
 
 
 def test_log_loss_is_that_of_the_posterior():

@@ -30,10 +30,10 @@ from deciban.tables import model as modelling
 from deciban.tables import sample as sampling
 from deciban.tables.choose import choose
 from deciban.tables.encode import Cuts, choose_encoding
-from deciban.tables.experts.columns import BINNED, ColumnDistributions, centred
+from deciban.tables.experts.base import limited
+from deciban.tables.experts.columns import BINNED, ColumnDistributions
 from deciban.tables.experts.gaussians import Shape
 from deciban.tables.files import parts
-from deciban.tables.model import MAX_EVIDENCE_NATS
 
 CLASSES = np.array(["a", "b", "c"])
 
@@ -81,7 +81,7 @@ def test_the_score_is_the_sum_of_the_evidence(model):
     expected = model.pool.offsets + np.log(model.weight / model.weight.sum())
     expected = expected + np.einsum("ndk,d->nk", each, model.pool.weights[0] + model.pool.weights[m:])
     for weight, expert in zip(model.pool.weights[1:m], model.experts[1:], strict=True):
-        expected = expected + weight * centred(expert.evidence(rows), MAX_EVIDENCE_NATS)
+        expected = expected + weight * expert.limited(expert.evidence(rows))
     np.testing.assert_allclose(model.log_joints(frame), expected, atol=1e-9)
 
 
@@ -115,7 +115,7 @@ def test_left_out_is_the_evidence_of_each_expert_without_the_row(weighted):
         m = len(model.experts)
         expected = expected + (pool.weights[0] + pool.weights[m:]) @ each
         for r, expert in zip(pool.weights[1:m], model.experts[1:], strict=True):
-            expected += r * centred(expert.evidence_without(mine, y[[i]], w[[i]]), MAX_EVIDENCE_NATS)[0]
+            expected += r * expert.limited(expert.evidence_without(mine, y[[i]], w[[i]]))[0]
         np.testing.assert_allclose(scores[i], expected, atol=1e-7)
 
 
@@ -361,7 +361,7 @@ def test_explanations_add_up_where_experts_are_capped(model, by):
     at = next(i for i, e in enumerate(model.experts) if e.name == "gaussians")
     thin = replace(model.experts[at], shape=Shape(0.1, 0.01, np.inf))  # tails that a far row falls off
     model = replace(model, experts=(*model.experts[:at], thin, *model.experts[at + 1 :]))
-    assert any((np.abs(centred(e.evidence(rows), np.inf)) > MAX_EVIDENCE_NATS).any() for e in model.experts[1:])
+    assert any((np.ptp(limited(e.evidence(rows), np.inf), axis=1) > e.limit).any() for e in model.experts[1:])
     alone = model.in_classes(np.array(["a", "b", "c", "d"]))
     for own in (model, alone.with_prior("uniform")):
         scores = own.log_joints(strange)
@@ -514,3 +514,23 @@ def test_numbers_as_labels_are_grades_only_if_their_order_says_something(tmp_pat
     assert (deciban.load(tmp_path / "grades.deciban").predict_proba(X[200:]) == proba).all()
     model.partial_fit(X[200:], np.full(200, 7)).forget(X[200:], np.full(200, 7))
     np.testing.assert_allclose(model.predict_proba(X[200:])[:, :5], proba, atol=1e-9)
+
+
+def test_a_column_of_names_that_come_once_does_no_harm():
+    """A row left out is treated as a new row is, so what is reported is what new rows see."""
+    rng = np.random.default_rng(0)
+
+    def drawn(n, first):
+        x, y = rng.normal(size=(3, n)), rng.integers(0, 2, n).astype(np.int32)
+        names = Levels(np.arange(n, dtype=np.int32), tuple(f"name {i}" for i in range(first, first + n)))
+        columns = (Numbers(x[0] + y), Numbers(x[1] - y * x[0]), Numbers(x[2]), names)
+        return Frame(("a", "b", "c", "name"), columns, n), y
+
+    (frame, y), (new, its) = drawn(1500, 0), drawn(3000, 5000)
+    model = chosen(frame, y, np.array([0, 1]))
+    without = chosen(Frame(frame.names[:3], frame.columns[:3], 1500), y, np.array([0, 1]))
+    scores = model.log_joints(new)
+    loss = float(np.mean(logsumexp(scores, axis=1) - scores[np.arange(3000), its]))
+    fewer = without.log_joints(Frame(new.names[:3], new.columns[:3], 3000))
+    assert loss < float(np.mean(logsumexp(fewer, axis=1) - fewer[np.arange(3000), its])) + 0.005
+    assert abs(model.record.loss - loss) < 0.03  # two standard errors of 1,500 rows

@@ -45,6 +45,19 @@ INLINE lanes exp_lanes(lanes x) {
     return (low + r4 * (middle + r4 * high)) * (lanes)(((lanes_whole)shifted + 1023) << 52);
 }
 
+/* cos(x) to within 1e-14, of |x| below a million.
+ * cos(x) = ±cos(r), r = x - n pi, n = round(x / pi), |r| <= pi/2, Taylor's series to r^20; odd n change the sign. */
+INLINE lanes cos_lanes(lanes x) {
+    const lanes shifted = x * 0.31830988618379067154 + 6755399441055744.0; /* the integer n sits in the low bits */
+    const lanes whole = shifted - 6755399441055744.0;
+    const lanes r = ((x - whole * 3.1415926218032836914) - whole * 3.1786509424591713469e-08) - whole * 1.2246467864107188502e-16;
+    const lanes t = r * r, t2 = t * t, t4 = t2 * t2;
+    const lanes low = (1.0 - t * 0.5) + t2 * (1.0 / 24.0 - t * (1.0 / 720.0));
+    const lanes high = (1.0 / 40320.0 - t * (1.0 / 3628800.0)) + t2 * (1.0 / 479001600.0 - t * (1.0 / 87178291200.0));
+    const lanes highest = (1.0 / 20922789888000.0 - t * (1.0 / 6402373705728000.0)) + t2 * (1.0 / 2432902008176640000.0);
+    return (lanes)((lanes_bits)(low + t4 * (high + t4 * highest)) ^ ((lanes_bits)shifted << 63));
+}
+
 /* log(x) of normal numbers, to within a few units in the last place; of infinity it is infinity, of 0 minus infinity.
  * x = 2^n m, sqrt(1/2) <= m < sqrt(2), and log m = 2 atanh s, s = (m - 1)/(m + 1): the series to s^21. */
 INLINE lanes log_lanes(lanes x) {

@@ -31,7 +31,8 @@ cdef extern from "scores_loops.h":
                        double*) noexcept nogil
     void gather_double(const char*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
                        double*) noexcept nogil
-    void centre_row(const double*, Py_ssize_t, double, double*) noexcept nogil
+    void cosine_row(const double*, double, Py_ssize_t, double*) noexcept nogil
+    void limit_row(const double*, Py_ssize_t, double, double*) noexcept nogil
     double smoothing_loss(const double*, const double*, const double*, const double*, const double*, const double*,
                           Py_ssize_t, Py_ssize_t, double, double, double*) noexcept nogil
     double loss_of_row(const double*, const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
@@ -222,8 +223,18 @@ cdef void code_line(const double* counts, const double* total, Py_ssize_t k, dou
         sum_[0] += out[c]
 
 
-def centre(const double[:, :] evidence, double most, double[:, :] out):
-    """out = evidence (n, k) less its mean over the classes, clipped to ±most; infinite entries have no part in the mean."""
+def cosines(double[:, ::1] angles, const double[::1] phase, double factor):
+    """angles (n, d) become factor × cos(angles + phase)."""
+    cdef Py_ssize_t n = angles.shape[0], d = angles.shape[1], i
+    if phase.shape[0] != d:
+        raise ValueError(f"rows have {d} angles: there must be as many phases, not {phase.shape[0]}")
+    with nogil:
+        for i in range(n if d else 0):
+            cosine_row(&phase[0], factor, d, &angles[i, 0])
+
+
+def limit(const double[:, :] evidence, double most, double[:, :] out):
+    """out = evidence (n, k) less that of the best class, but at least −most, less the mean of that over the classes."""
     cdef Py_ssize_t n = evidence.shape[0], k = evidence.shape[1], i
     if out.shape[0] != n or out.shape[1] != k:
         raise ValueError(f"evidence is ({n}, {k}): out must be the same")
@@ -231,7 +242,7 @@ def centre(const double[:, :] evidence, double most, double[:, :] out):
         raise ValueError("the classes of a row must be side by side")
     with nogil:
         for i in range(n if k else 0):
-            centre_row(&evidence[i, 0], k, most, &out[i, 0])
+            limit_row(&evidence[i, 0], k, most, &out[i, 0])
 
 
 def losses(const double[:, :] evidence, const double[::1] log_prior, const int[::1] y, double[::1] out):

@@ -304,28 +304,29 @@ FUSED static int panel_squares(const double *x, ptrdiff_t stride, ptrdiff_t n, p
 
 /* ---- evidence about classes ---- */
 
-/* out = x less its mean over the classes, within ±most; what is infinite has no part in the mean. */
-FUSED static void centre_row(const double *restrict x, ptrdiff_t k, double most, double *restrict out) {
-    lanes part = ZERO;
-    double sum = 0.0;
-    ptrdiff_t c = 0, count = k;
-    for (; c + LANES <= k; c += LANES) part += FROM(x + c);
-    for (; c < k; c++) sum += x[c];
-    sum += TOTAL(part);
-    if (!(fabs(sum) < INFINITY)) {
-        sum = 0.0;
-        count = 0;
-        for (c = 0; c < k; c++)
-            if (fabs(x[c]) < INFINITY) {
-                sum += x[c];
-                count++;
-            }
+/* row = factor cos(row + phase), n numbers of it. */
+FUSED static void cosine_row(const double *phase, double factor, ptrdiff_t n, double *row) {
+    ptrdiff_t l = 0;
+    for (; l + LANES <= n; l += LANES) AT(row + l) = factor * cos_lanes(FROM(row + l) + FROM(phase + l));
+    if (l < n) {
+        double rest[LANES] = {0.0};
+        for (ptrdiff_t i = l; i < n; i++) rest[i - l] = row[i] + phase[i];
+        AT(rest) = factor * cos_lanes(FROM(rest));
+        for (ptrdiff_t i = l; i < n; i++) row[i] = rest[i - l];
     }
-    const double mean = count ? sum / (double)count : 0.0;
-    for (c = 0; c < k; c++) {
-        const double away = x[c] - mean, low = away < -most ? -most : away;
-        out[c] = low > most ? most : low;
+}
+
+/* out = x less its largest, but at least -most, less the mean of that over the classes; 0 if no class is possible. */
+FUSED static void limit_row(const double *restrict x, ptrdiff_t k, double most, double *restrict out) {
+    double top = -INFINITY, sum = 0.0;
+    for (ptrdiff_t c = 0; c < k; c++) top = x[c] > top ? x[c] : top;
+    for (ptrdiff_t c = 0; c < k; c++) {
+        const double away = x[c] - top, low = away < -most ? -most : away;
+        out[c] = top > -INFINITY ? low : 0.0;
+        sum += out[c];
     }
+    const double mean = sum / (double)k;
+    for (ptrdiff_t c = 0; c < k; c++) out[c] -= mean;
 }
 
 /* -log P(y) of a row with these log joints and log priors; `room` is for k + LANES numbers. */

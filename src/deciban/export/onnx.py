@@ -17,6 +17,7 @@ from deciban.formula import (
     ColumnGaussians,
     ColumnPlace,
     Coordinate,
+    Cosines,
     Formula,
     HiddenParent,
     Input,
@@ -31,8 +32,8 @@ from deciban.formula import (
     Walk,
     Walks,
     WeightedTerm,
-    has_parts,
     nodes_by_tree,
+    possible_classes,
 )
 from deciban.show import one_line, optional, plain
 
@@ -343,14 +344,12 @@ class Graph:
         values = self.term(part.term)
         if part.limit is None:
             return values
-        possible = (
-            has_parts(part.term, self.k) if isinstance(part.term, QuadraticForms) else np.ones(self.k, dtype=bool)
-        )
-        mean = self.op("MatMul", values, self.constant((possible / possible.sum())[:, None]))
-        deviation = self.op("Clip", self.op("Sub", values, mean), self.constant(-part.limit), self.constant(part.limit))
+        possible = possible_classes(part.term, self.k)
         if not possible.all():
-            deviation = self.op("Where", self.constant(possible[None], np.bool_), deviation, self.constant(-part.limit))
-        return self.op("Mul", deviation, self.constant(part.weight))
+            values = self.op("Where", self.constant(possible[None], np.bool_), values, self.constant(-np.inf))
+        best = self.op("ReduceMax", values, axes=[1], keepdims=1)
+        against = self.op("Max", self.op("Sub", values, best), self.constant(-part.limit))
+        return self.op("Mul", against, self.constant(part.weight))
 
     def term(self, term: Term) -> str:
         if isinstance(term, Slopes):
@@ -369,7 +368,20 @@ class Graph:
             return self.total([*terms, *single, *self.hidden(term.hidden)] or [self.zeros()])
         if isinstance(term, SplitTrees):
             return self.forest(term)
+        if isinstance(term, Cosines):
+            return self.cosines(term)
         return self.quadratic_forms(term)
+
+    def cosines(self, term: Cosines) -> str:
+        x = self.side_by_side([self.coordinate(self.formula.coordinates[i]) for i in term.coordinates])
+        angle = self.op("Add", self.op("MatMul", x, self.constant(term.frequencies)), self.constant(term.phases[None]))
+        offsets = np.where(np.isfinite(term.offsets), term.offsets, 0.0)  # `weighted` rules classes out
+        slopes = self.op("MatMul", self.op("Cos", angle), self.constant(term.slopes))
+        out = self.op("Add", slopes, self.constant(offsets[None]))
+        if not term.unknown:
+            return out
+        shares = self.side_by_side([self.coordinate(self.formula.coordinates[i]) for i in term.unknown])
+        return self.op("Mul", out, self.op("Sub", self.constant(1.0), self.row_sums(shares)))
 
     def zeros(self) -> str:
         """Zeros, (n, k)."""

@@ -7,7 +7,7 @@ from deciban.reading.columns import as_name
 from deciban.reading.convert import MISSING_NAMES
 from deciban.reading.table import derived_names
 from deciban.tables.encode import Cuts
-from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
+from deciban.tables.model import TableModel
 
 
 def formula_of_table(model: TableModel) -> Formula:
@@ -17,7 +17,7 @@ def formula_of_table(model: TableModel) -> Formula:
     parts = [WeightedTerm(model.columns.weighted_term(encoding, places, model.column_weights))]
     for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
         if weight > 0:
-            parts.append(WeightedTerm(expert.term(encoding, places, sketch), float(weight), MAX_EVIDENCE_NATS))
+            parts.append(WeightedTerm(expert.term(encoding, places, sketch), float(weight), expert.limit))
     return Formula(
         model.classes,
         tuple(sketch.inputs),

@@ -19,6 +19,7 @@ from deciban.formula import (
     ColumnGaussians,
     ColumnPlace,
     Coordinate,
+    Cosines,
     Formula,
     HiddenParent,
     PiecewiseLinear,
@@ -32,8 +33,8 @@ from deciban.formula import (
     Walk,
     Walks,
     WeightedTerm,
-    has_parts,
     nodes_by_tree,
+    possible_classes,
 )
 from deciban.results.answers import PREDICTION, proba_column
 
@@ -239,6 +240,10 @@ class StatementWriter:
         bound = self.number(limit)
         return f"CASE WHEN {value} > {bound} THEN {bound} WHEN {value} < -{bound} THEN -{bound} ELSE {value} END"
 
+    def at_least(self, value: str, least: float) -> str:
+        bound = self.number(least)
+        return f"CASE WHEN {value} < {bound} THEN {bound} ELSE {value} END"
+
     def piecewise_linear(self, one: PiecewiseLinear) -> str:
         x, knots, heights = self.inputs[one.input], one.knots, one.heights
         whens = [
@@ -264,22 +269,19 @@ class StatementWriter:
         return [self.add_column(step, self.total(class_terms)) for class_terms in terms]
 
     def weighted(self, part: WeightedTerm) -> ByClass:
-        """weight × a term; with `limit`, the term minus its mean over the classes, clipped at ±limit."""
-        possible = (
-            has_parts(part.term, self.k) if isinstance(part.term, QuadraticForms) else np.ones(self.k, dtype=bool)
-        )
+        """weight × a term; with `limit`, the term minus that of the best class, but at least −limit."""
+        possible = possible_classes(part.term, self.k)
         if part.limit is None:
             expressions, step = self.term(part.term)
             return [
                 f"({own})" if alive else self.number(-np.inf) for own, alive in zip(expressions, possible, strict=True)
             ], step
         expressions, step = self.term(part.term, relative=True)
-        names = [self.add_column(step, own) if own else "" for own in expressions]
-        mean = self.add_column(step + 1, f"({self.total(names)}) / {self.number(possible.sum())}")
-        out = [f"{self.number(-part.limit * part.weight)} + 0 * {mean}"] * self.k  # a class that is ruled out
+        names = [self.add_column(step, own) if own else self.number(0.0) for own in expressions]
+        best = self.add_column(step + 1, self.dialect.best([names[c] for c in np.flatnonzero(possible)]))
+        out = [f"{self.number(-part.limit * part.weight)} + 0 * {best}"] * self.k  # a class that is ruled out
         for c in np.flatnonzero(possible):
-            deviation = f"{names[c] or self.number(0.0)} - {mean}"
-            out[c] = f"{self.number(part.weight)} * {self.clipped(deviation, part.limit)}"
+            out[c] = f"{self.number(part.weight)} * {self.at_least(f'{names[c]} - {best}', -part.limit)}"
         return out, step + 2
 
     def term(self, term: Term, relative: bool = False) -> ByClass:
@@ -298,7 +300,23 @@ class StatementWriter:
         if isinstance(term, SplitTrees):
             each_class = [self.forest(term, c, relative) for c in range(self.k)]
             return [expression for expression, _ in each_class], max(step for _, step in each_class)
+        if isinstance(term, Cosines):
+            return self.cosines(term)
         return self.quadratic_forms(term)
+
+    def cosines(self, term: Cosines) -> ByClass:
+        names, step = [self.coordinates[i] for i in term.coordinates], FIRST_TERM_STEP
+        cosines = []
+        for f, phase in enumerate(term.phases):
+            angle = self.projection(names, term.frequencies[:, f], np.zeros(len(names)))
+            cosines.append(self.add_column(step, f"cos({self.number(phase)} + {angle})"))
+        unknown = self.total([self.coordinates[i] for i in term.unknown])
+        known = self.add_column(step, f"1 - ({unknown})") if term.unknown else ""
+        out = [""] * self.k
+        for c in np.flatnonzero(np.isfinite(term.offsets)):
+            weighted = self.projection(cosines, term.slopes[:, c], np.zeros(len(cosines)))
+            out[c] = f"({self.number(term.offsets[c])} + {weighted})" + (f" * {known}" if known else "")
+        return out, step + 1
 
     def slopes(self, term: Slopes, c: int) -> str:
         parts = []

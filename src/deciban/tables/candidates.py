@@ -16,12 +16,12 @@ import numpy as np
 
 from deciban._typing import Codes, Floats
 from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM
-from deciban.tables.encode import Cuts, coarse_codes
-from deciban.tables.experts import contexts, forest, gaussians, ordered
-from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, log_loss
+from deciban.tables.encode import Cuts, EncodedRows, coarse_codes
+from deciban.tables.experts import contexts, forest, fourier, gaussians, ordered
+from deciban.tables.experts.base import CALIBRATED_LIMIT, SCALES, Expert, limited
+from deciban.tables.experts.columns import ColumnDistributions, choose_smoothings, log_loss
 from deciban.tables.experts.words import Words
-from deciban.tables.model import MAX_EVIDENCE_NATS, Candidate
+from deciban.tables.model import Candidate
 from deciban.tables.sample import Sample
 from deciban.text.parallel import in_threads
 
@@ -35,6 +35,7 @@ MAX_SCATTER_ENTRIES = 1 << 25  # in the scatters of all classes
 MAX_COLUMNS_FOR_PAIRS = 400  # with more columns or coordinates there are too many pairs of them
 CONTEXT_BINS = (5, 10)  # bins of numbers in contexts
 PIECE_COUNTS = (2, 4, 8)
+MIN_ROWS_FOR_FOURIER = 200
 PILOT_ROWS = 4000  # how many columns a tree tries at a split is chosen on at most so many
 
 Tried: TypeAlias = list[tuple[float, Expert]]  # candidates with their leave-one-out log losses
@@ -50,6 +51,7 @@ class Candidates:
 
     def __init__(self, sample: Sample, rank: Codes | None = None) -> None:
         self.sample, self.rank = sample, rank  # the classes are in this order, if any
+        self.numbers = any(isinstance(column, Cuts) for column in sample.encoding.columns)
         self.tried: list[Candidate] = []
         self.smoothings: tuple[tuple[str, str, float, float], ...] = ()
 
@@ -63,7 +65,7 @@ class Candidates:
         if not sample.has_classes:
             return (first,)
         tasks: list[Callable[[], list[Tried]]] = []
-        d, numbers = len(sample.encoding.columns), any(isinstance(c, Cuts) for c in sample.encoding.columns)
+        d, numbers = len(sample.encoding.columns), self.numbers
         sizes = sorted({max(1, int(np.sqrt(d))), max(1, d // 3)}) if d else []
         sizes = sizes[:1] if sample.too_few else sizes
         tasks += [partial(self._forest, tries, forest.N_PILOT_TREES, pilot=True) for tries in sizes if len(sizes) > 1]
@@ -72,6 +74,8 @@ class Candidates:
             tasks += [partial(self._gaussians, view) for view in (("real", "scores") if numbers else ("real",))]
             if self.rank is not None and not sample.too_few:
                 tasks.append(self._ordered)
+        if numbers and 1 < D <= MAX_COLUMNS_FOR_PAIRS and len(sample.eval_index) >= MIN_ROWS_FOR_FOURIER:
+            tasks.append(self._fourier)
         if 1 < d <= MAX_COLUMNS_FOR_PAIRS:
             tasks += [partial(self._contexts, size) for size in (CONTEXT_BINS if numbers else CONTEXT_BINS[-1:])]
         tasks += [partial(self._words, place) for place in range(len(sample.encoding.texts))]
@@ -106,7 +110,25 @@ class Candidates:
         self.tried += [
             Candidate(expert.name, expert.settings, loss, None, i == best) for i, (loss, expert) in enumerate(tried)
         ]
-        return tried[best][1]
+        return self._with_limit(tried[best][1])
+
+    def _with_limit(self, expert: Expert) -> Expert:
+        """Gaussians with a limit for their evidence: on unusual rows they may be sure, and wrong."""
+        if not isinstance(expert, gaussians.Gaussians) or self.sample.too_few:
+            return expert
+        rows, y, w = self._grid_rows(len(expert.target))
+        _, scale = self._best_scale(expert.evidence_without(rows, y, w), y, w)
+        return replace(expert, shape=replace(expert.shape, limit=CALIBRATED_LIMIT / scale))
+
+    def _best_scale(self, evidence: Floats, y: Codes, weight: Floats | None) -> tuple[float, float]:
+        """The least log loss of evidence times a number, and that number."""
+        log_prior = self.sample.log_prior
+        return min((log_loss(limited(s * evidence, CALIBRATED_LIMIT), log_prior, y, weight), s) for s in SCALES)
+
+    def _grid_rows(self, coordinates: int) -> tuple[EncodedRows, Codes, Floats | None]:
+        """The rows on which settings with so many coordinates are compared, their classes and weights."""
+        some = int(np.clip(MAX_GRID_ENTRIES / coordinates, *GRID_ROWS))
+        return self.sample.eval_rows.take(slice(some)), self.sample.eval_y[:some], self._eval_weights(some)
 
     def _columns(self) -> ColumnDistributions:
         sample = self.sample
@@ -137,6 +159,8 @@ class Candidates:
             usual = gaussians.DEFAULT_SHAPE
             return [self._shapes(view, cut, [usual.lean], [usual.diagonal], [usual.tails])]
         whole = self._shapes(view, cut, leans, diagonals)
+        if not self.numbers:  # a cut across indicators is a split by a category, as trees and contexts have them
+            return [whole]
         least, best = min(whole, key=lambda tried: tried[0])
         assert isinstance(best, gaussians.Gaussians)
         pieces: Tried = []
@@ -159,6 +183,20 @@ class Candidates:
             else [whole]
         )
 
+    def _fourier(self) -> list[Tried]:
+        """Fourier features in every diagonal, each with the scale that is best alone."""
+        sample = self.sample
+        expert = fourier.FourierFeatures.over(sample.encoding, sample.rows, sample.k)
+        expert = expert.learned(sample.rows, sample.y, sample.weight)
+        expert = replace(expert, target=self._variances(np.diagonal(expert.sums.centred()[1]), sample.k))
+        rows, y, w = self._grid_rows(len(expert.target))
+        tried: Tried = []
+        for diagonal in fourier.DIAGONALS:
+            own = replace(expert, diagonal=diagonal)
+            loss, scale = self._best_scale(own.evidence_without(rows, y, w), y, w)
+            tried.append((loss, replace(own, scale=scale)))
+        return [tried]
+
     def _ordered(self) -> list[Tried]:
         """Means on a line by the order of the classes; one setting is varied at a time."""
         sample, some = self.sample, GRID_ROWS[1]
@@ -167,7 +205,7 @@ class Candidates:
         tried: Tried = []
 
         def try_shape(expert: Expert) -> None:
-            evidence = centred(expert.evidence_without(rows, y, w), MAX_EVIDENCE_NATS)
+            evidence = expert.limited(expert.evidence_without(rows, y, w))
             tried.append((log_loss(evidence, sample.log_prior, y, w), expert))
 
         for view in ("real", "scores"):
@@ -194,9 +232,11 @@ class Candidates:
 
     def _within_variances(self, moments: gaussians.Moments) -> Floats:
         """The variance of each coordinate within parts."""
-        within = np.diagonal(moments.centred()[1].sum(axis=0))
+        return self._variances(np.diagonal(moments.centred()[1].sum(axis=0)), len(moments.one))
+
+    def _variances(self, within: Floats, parts: int) -> Floats:
         # Coordinates have about unit variance: one pseudo-row of that, if too few rows show any spread.
-        return np.asarray((within + 1.0) / (max(0.0, float(self.sample.count.sum()) - len(moments.one)) + 1.0))
+        return np.asarray((within + 1.0) / (max(0.0, float(self.sample.count.sum()) - parts) + 1.0))
 
     def _shapes(
         self,
@@ -210,8 +250,8 @@ class Candidates:
         sample = self.sample
         X = getattr(sample.rows, view)
         D, parts = X.shape[1], len(cut.owner)
-        some = int(np.clip(MAX_GRID_ENTRIES / D, *GRID_ROWS))
-        X_some, y, w = getattr(sample.eval_rows, view)[:some], sample.eval_y[:some], self._eval_weights(some)
+        rows, y, w = self._grid_rows(D)
+        X_some = getattr(rows, view)
         row_weight = 1.0 if w is None else float(np.median(w))
         moments = gaussians.Moments.of(X, cut.of(X, sample.y), sample.weight, parts)
         target = self._within_variances(moments)
@@ -227,7 +267,7 @@ class Candidates:
             for lean, forms in zip(leans, axes.forms(leans), strict=True):
                 for tails in tails_tried:
                     evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
-                    loss = log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, y, w)
+                    loss = log_loss(limited(evidence), sample.log_prior, y, w)
                     shape = gaussians.Shape(lean, diagonal, tails)
                     tried.append((loss, gaussians.Gaussians(view, shape, cut, target, moments, owner)))
         return tried
@@ -251,7 +291,7 @@ class Candidates:
         tried: Tried = []
         for a, depth in enumerate(depths):
             for b, strength in enumerate(strengths):
-                loss = log_loss(centred(evidence[:, a, b], MAX_EVIDENCE_NATS), sample.log_prior, y, w)
+                loss = log_loss(limited(evidence[:, a, b]), sample.log_prior, y, w)
                 tried.append((loss, replace(trees, depth=int(depth), strength=float(strength))))
         best = self._best(tried)
         loss, chosen = tried[best]
@@ -291,7 +331,7 @@ class Candidates:
         tried: Tried = []
         for strength in (forest.DEFAULT_STRENGTH,) if sample.too_few else forest.STRENGTHS:
             expert = replace(grown, strength=strength)
-            evidence = centred(expert.evidence_without(eval_rows, y[at], eval_w), MAX_EVIDENCE_NATS)
+            evidence = expert.limited(expert.evidence_without(eval_rows, y[at], eval_w))
             tried.append((log_loss(evidence, sample.log_prior, y[at], eval_w), expert))
         return [tried]
 
@@ -299,12 +339,5 @@ class Candidates:
         sample = self.sample
         column = sample.encoding.texts[place]
         expert = Words.chosen(column, place, sample.rows, sample.y, sample.k, sample.weight, sample.eval_index)
-        evidence = expert.evidence_without(sample.eval_rows, sample.eval_y, sample.eval_weight)
-        return [
-            [
-                (
-                    log_loss(centred(evidence, MAX_EVIDENCE_NATS), sample.log_prior, sample.eval_y, sample.eval_weight),
-                    expert,
-                )
-            ]
-        ]
+        evidence = expert.limited(expert.evidence_without(sample.eval_rows, sample.eval_y, sample.eval_weight))
+        return [[(log_loss(evidence, sample.log_prior, sample.eval_y, sample.eval_weight), expert)]]

@@ -3,6 +3,10 @@
 Code 0 is a missing value, 1, 2, … are bins or categories, −1 is a category that was never seen. Coordinates are numbers
 in standard deviations from their mean (or as normal scores), and an indicator for every category. Once chosen they
 stay the same, so that statistics of coded rows add up and subtract.
+
+Structures treat all categories of a single row as one, the rare ones, and a category that was never seen as one of
+these. Without its row, such a category would not have been seen either: so a row that is left out is treated as a new
+row is.
 """
 
 from __future__ import annotations
@@ -62,6 +66,11 @@ class Cuts:
     def distinct(self) -> int:
         """How many codes trees distinguish."""
         return self.size
+
+    @property
+    def never_seen(self) -> int:
+        """The small code of a value that was never seen."""
+        return UNSEEN
 
     @property
     def width(self) -> int:
@@ -131,9 +140,10 @@ class Known:
     mass: Floats  # shares of rows, of the levels known when this was chosen
     indicator_levels: tuple[int, ...]  # levels with a coordinate of their own
     missing: float
+    frequent: int | None = None  # how many categories have two rows or more; None if all of them do
     _place: dict[Any, int] = field(init=False, repr=False)
     _points: Floats = field(init=False, repr=False)  # the coordinates that categories can have,
-    _point: Array = field(init=False, repr=False)  # and which of them a code has; −1 is one never seen
+    _point: Array = field(init=False, repr=False)  # and which of them a code has; the last is one never seen
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_place", {level: i for i, level in enumerate(self.levels)})
@@ -146,7 +156,7 @@ class Known:
             points[:-1, i] = indicator(np.arange(len(points) - 1) == i, share)
         point = np.full(len(self.mass) + 2, len(places), dtype=np.int32)
         point[places] = np.arange(len(places))
-        point[-1] = len(places) + 1
+        point[-1] = len(places) + (self.frequent is None)
         if not self.missing:
             point[0] = len(places) + 1
         object.__setattr__(self, "_points", points)
@@ -158,7 +168,12 @@ class Known:
 
     @property
     def distinct(self) -> int:
-        return min(len(self.mass) + 1, N_SMALL_CODES)
+        return min((len(self.mass) if self.frequent is None else self.frequent + 1) + 1, N_SMALL_CODES)
+
+    @property
+    def never_seen(self) -> int:
+        """The small code of a category that was never seen: that of rare ones, if there are any."""
+        return UNSEEN if self.frequent is None else self.distinct - 1
 
     @property
     def width(self) -> int:
@@ -303,10 +318,13 @@ def choose_known(column: Levels) -> Known:
     order = [int(i) for i in np.argsort(-count, kind="stable") if count[i]]
     n = max(1, len(column.codes))
     missing = float((column.codes < 0).sum()) / n
-    indicator_levels = [i for i, at in enumerate(order) if count[at] > 1][:MAX_INDICATORS]
+    frequent = int((count > 1).sum())
+    indicator_levels = list(range(min(frequent, MAX_INDICATORS)))
     if len(indicator_levels) == len(order) and not missing:
         indicator_levels = indicator_levels[1:]  # the others imply it
-    return Known(tuple(column.levels[i] for i in order), count[order] / n, tuple(indicator_levels), missing)
+    levels = tuple(column.levels[i] for i in order)
+    rest = frequent if frequent < len(order) else None
+    return Known(levels, count[order] / n, tuple(indicator_levels), missing, rest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -384,13 +402,16 @@ class Encoding:
     starts: tuple[int, ...] = field(init=False, repr=False)  # where each column's coordinates begin
     n_coordinates: int = field(init=False, repr=False)
     _seen_codes: Codes = field(init=False, repr=False)  # (2, d) the first and last code known when trees were chosen
+    _small_codes: Codes = field(init=False, repr=False)  # (2, d) the largest small code, and that of a value never seen
 
     def __post_init__(self) -> None:
         *starts, total = np.cumsum([0, *(c.width for c in self.columns)]).tolist()
         seen = [(0 if c.missing > 0 else 1, len(c.mass)) for c in self.columns]
         object.__setattr__(self, "starts", tuple(starts))
         object.__setattr__(self, "n_coordinates", total)
+        small = [(c.distinct - 1, c.never_seen) for c in self.columns]
         object.__setattr__(self, "_seen_codes", np.array(seen, dtype=np.int32).reshape(-1, 2).T.copy())
+        object.__setattr__(self, "_small_codes", np.array(small, dtype=np.int32).reshape(-1, 2).T.copy())
 
     @property
     def owner(self) -> Array:
@@ -469,19 +490,12 @@ class Encoding:
         return EncodedRows(codes, self.small(codes), real, scores, np.zeros(0, dtype=np.uint64))
 
     def small(self, codes: Codes) -> Array:
-        """Codes that fit in a byte: rare categories share the last, one never seen is 255."""
-        out = np.minimum(codes, N_SMALL_CODES - 1)
-        first, last = self._seen_codes
-        late = (codes < first) | (codes > last)
-        if late.any():
-            out[late] = UNSEEN
-        return out.astype(np.uint8)
+        """Codes that fit in a byte: rare categories share the last, and a value never seen is one of them, or 255."""
+        return small_codes(codes, self._seen_codes, self._small_codes)
 
     def small_of(self, column: int, codes: Codes) -> Array:
         """The same for the codes of one column."""
-        first, last = self._seen_codes[:, column]
-        late = (codes < first) | (codes > last)
-        return np.where(late, UNSEEN, np.minimum(codes, N_SMALL_CODES - 1)).astype(np.uint8)
+        return small_codes(codes, self._seen_codes[:, column], self._small_codes[:, column])
 
     def small_by_place(self, column: int) -> Codes:
         """The same for every place of a column in a formula: its codes, and for categories one never seen."""
@@ -490,6 +504,16 @@ class Encoding:
         if isinstance(coded, Known):
             codes = np.append(codes, np.int32(-1))
         return self.small_of(column, codes).astype(np.int32)
+
+
+def small_codes(codes: Codes, seen: Codes, small: Codes) -> Array:
+    """See `Encoding.small`."""
+    (first, last), (most, never) = seen, small
+    out = np.minimum(codes, most)
+    late = (codes < first) | (codes > last)
+    if late.any():
+        out = np.where(late, np.where(codes == 0, UNSEEN, never), out)  # a missing value is no category
+    return np.asarray(out, dtype=np.uint8)
 
 
 def marks(codes: Codes, real: Floats, texts: tuple[Strings, ...]) -> Array:

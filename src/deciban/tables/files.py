@@ -89,6 +89,7 @@ def describe(coded: Coded) -> tuple[dict[str, Any], dict[str, Array]]:
         "levels": [encode(level) for level in coded.levels],
         "spoken": list(coded.indicator_levels),
         "missing": coded.missing,
+        "frequent": coded.frequent,
     }, {"mass": coded.mass}
 
 
@@ -191,12 +192,14 @@ def read_column(about: Mapping[str, Any], arrays: CheckedArrays) -> Coded:
         levels = tuple(decode(level) for level in about["levels"])
         mass = arrays.row("mass")
         indicator_levels = tuple(int(i) for i in about["spoken"])
+        frequent = None if (many := about.get("frequent")) is None else int(many)  # not in files of older versions
         sound = len(mass) <= len(levels) == len(set(levels)) and all(0 <= i < len(mass) for i in indicator_levels)
+        sound &= frequent is None or 0 <= frequent < len(mass)
         if not sound or not all(isinstance(level, str | bool | int | float) for level in levels):
             raise FileError(
                 f"the categories of column {about['name']!r} are not distinct, or not as many as they should be"
             )
-        return Known(levels, mass, indicator_levels, missing)
+        return Known(levels, mass, indicator_levels, missing, frequent)
     own = {name: arrays.row(name) for name in CUTS}
     bins = len(own["low"])
     sound = 0 < bins < N_SMALL_CODES and len(own["cuts"]) == bins - 1 and bins == len(own["high"]) == len(own["mass"])

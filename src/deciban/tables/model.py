@@ -36,7 +36,7 @@ from deciban.schema import find, union_classes
 from deciban.show import plain
 from deciban.tables.encode import Cuts, EncodedRows, Encoding, Known
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnDistributions, centred
+from deciban.tables.experts.columns import ColumnDistributions
 from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
@@ -45,7 +45,6 @@ BLOCK_ROWS_OF_CODES = 65_536  # and learned in one thread without coordinates: e
 MAX_ROWS_IN_ONE_THREAD = 64  # too few rows for more threads, ours or those of BLAS
 WORK_PER_ENTRY = 30  # how much more work an entry is here than in a plain sum
 MAX_EVIDENCE_ENTRIES = 1 << 22  # held at a time, of rows left out
-MAX_EVIDENCE_NATS = 50.0  # a limit for each expert, so that none can overrule all others on an unusual row
 
 Result = TypeVar("Result")
 
@@ -133,7 +132,7 @@ class TableModel(Learner):
         """Weight and evidence (n, k) of every expert but that of columns."""
         for weight, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
             if weight > 0:
-                yield float(weight), centred(expert.evidence(rows), MAX_EVIDENCE_NATS)
+                yield float(weight), expert.limited(expert.evidence(rows))
 
     def pooled(self, rows: EncodedRows, log_prior: Floats) -> Floats:
         """log π + b + Σ r F, (n, k), up to a constant per row."""
@@ -190,7 +189,7 @@ class TableModel(Learner):
             )
             for share, expert in zip(self.pool.weights[1:], self.experts[1:], strict=False):
                 if share > 0:
-                    out += share * centred(expert.evidence_without(rows, y, weight), MAX_EVIDENCE_NATS)
+                    out += share * expert.limited(expert.evidence_without(rows, y, weight))
             return np.asarray(out + self.pool.offsets + log_prior)
         used = self.left_out.used(self.pool)
         pool, left_out = self.pool.narrowed(used), self.left_out.narrowed(used)
@@ -210,8 +209,8 @@ class TableModel(Learner):
         together, alone = self.columns.weighted_evidence_without(rows, y, weight, whole, used[used >= m] - m)
         out[:, used >= m] = alone
         for i, j in enumerate(used[used < m].tolist()):
-            evidence = centred(self.experts[j].evidence_without(rows, y, weight), MAX_EVIDENCE_NATS) if j else together
-            out[:, i] = evidence
+            expert = self.experts[j]
+            out[:, i] = expert.limited(expert.evidence_without(rows, y, weight)) if j else together
         return out
 
     @property

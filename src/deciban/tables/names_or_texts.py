@@ -23,9 +23,8 @@ from deciban.reading.kinds import ColumnKind
 from deciban.reading.table import TableColumns
 from deciban.tables.encode import EncodedRows, choose_encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import ColumnDistributions, centred, choose_smoothings, row_losses
+from deciban.tables.experts.columns import ColumnDistributions, choose_smoothings, row_losses
 from deciban.tables.experts.words import Words
-from deciban.tables.model import MAX_EVIDENCE_NATS
 from deciban.threads import own_threads
 
 MAX_ROWS = 3000  # enough to decide
@@ -121,4 +120,4 @@ def losses_by_halves(
 
 
 def evidence_of(expert: Expert, rows: EncodedRows) -> Floats:
-    return centred(expert.evidence(rows), MAX_EVIDENCE_NATS)
+    return expert.limited(expert.evidence(rows))

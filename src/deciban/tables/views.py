@@ -24,18 +24,18 @@ from deciban.results.summary import Decisive, Summary, candidates_table
 from deciban.show import Table, plain
 from deciban.tables.encode import Coded, EncodedRows, Known
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import centred
-from deciban.tables.model import MAX_EVIDENCE_NATS, TableModel
+from deciban.tables.model import TableModel
 
 MIN_SHARE_DECISIVE, SHARE_BEYOND_DOUBT = 0.8, 0.95  # of the log loss of class frequencies, that one column takes away
 TIMES_NEXT_BEST = 3.0  # as much as the next best column, below the second
 LEGEND = (  # of the table of candidates
-    "Experts: columns, each on its own; gaussians, all columns at once as numbers; "
-    "ordered classes, the same with classes on a line; contexts, each column given others; "
-    "trees, questions in turn; boosted trees, small trees for what the other experts leave unexplained; words, a "
-    "column of text. In settings, pseudo-rows are how many rows the coarser estimate counts for (of all classes, of "
-    "fewer columns, of the branch above a leaf): the more, the less a few rows decide. The diagonal is how far columns "
-    "are taken to be uncorrelated; heavy tails let outliers count less; pieces let a class have several centres."
+    "Experts: columns, each on its own; gaussians, all columns at once as numbers; ordered classes, the same with "
+    "classes on a line; contexts, each column given others; trees, questions in turn; Fourier features, random "
+    "cosines of all columns at once; boosted trees, small trees for what the other experts leave unexplained; "
+    "words, a column of text. In settings, pseudo-rows are how many rows the coarser estimate counts for (of all "
+    "classes, of fewer columns, of the branch above a leaf): the more, the less a few rows decide. The diagonal is "
+    "how far columns are taken to be uncorrelated; heavy tails let outliers count less; pieces let a class have "
+    "several centres."
 )
 MIN_ROWS_DECISIVE = 40  # with fewer rows a column may do so by chance
 
@@ -82,7 +82,7 @@ def expert_terms(
     yield CORRECTION, None, stacked(np.zeros_like(each), np.tile(model.pool.offsets, (len(rows), 1)))
     for weight, expert in zip(model.pool.weights[1:], model.experts[1:], strict=False):
         if weight > 0:
-            parts = weight * within_limits(stacked(*expert.terms(rows, unlearned)))
+            parts = weight * within_limit(stacked(*expert.terms(rows, unlearned)), expert.limit)
             yield f"{expert.name}: {expert.settings}", expert, parts
 
 
@@ -90,25 +90,23 @@ def stacked(each: Floats, together: Floats) -> Floats:
     return np.concatenate([each, together[:, None]], axis=1)
 
 
-def within_limits(parts: Floats) -> Floats:
-    """An expert's parts (n, items, k) that add up to its evidence as it is pooled: centred, and clipped.
+def within_limit(parts: Floats, max_nats: float) -> Floats:
+    """An expert's parts (n, items, k), so that they add up to its evidence as it is weighted: see `limited`.
 
-    If the evidence was clipped, its parts shrink in proportion. If there are no finite parts, as when a class is
+    Compared with the best class, the parts against a class shrink in proportion if they exceed the limit. If a class is
     impossible, the last part gets all of it.
     """
     whole = parts.sum(axis=1)
-    pooled, is_finite = centred(whole.copy(), MAX_EVIDENCE_NATS), np.isfinite(whole)
-    finite = np.where(is_finite[:, None], parts, 0.0)
-    out = finite - finite.sum(axis=2, keepdims=True) / np.maximum(is_finite.sum(axis=1), 1)[:, None, None]
-    now = out.sum(axis=1)
-    clipped = is_finite & (np.abs(now - pooled) > 1e-9 * (1.0 + np.abs(out).sum(axis=1)))
-    if clipped.any():
-        out *= np.where(clipped, pooled / np.where(clipped, now, 1.0), 1.0)[:, None]
-    impossible = ~is_finite
-    if impossible.any():
-        out = np.where(impossible[:, None], 0.0, out)
-        out[:, -1] = np.where(impossible, pooled, out[:, -1])
-    return np.asarray(out)
+    best = whole.argmax(axis=1)
+    away = parts - np.take_along_axis(parts, best[:, None, None], axis=2)
+    against = away.sum(axis=1)
+    possible, none = np.isfinite(whole), ~np.isfinite(whole).any(axis=1)
+    away = np.where(possible[:, None], away, 0.0)
+    over = possible & (against < -max_nats)
+    away *= np.where(over, -max_nats / np.where(over, against, 1.0), 1.0)[:, None]
+    away[:, -1] = np.where(possible, away[:, -1], -max_nats)
+    away[none] = 0.0
+    return np.asarray(away - away.mean(axis=2, keepdims=True))
 
 
 def shared_out(parts: Floats, total: float) -> Floats:

@@ -8,7 +8,7 @@ opposite for rows of the fold.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from deciban.deferred import Deferred
 from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.pool import (
     MIN_ROWS_FOR_CLOSED_FORM,
+    NEGLIGIBLE_WEIGHT,
     ByFold,
     Chosen,
     Doubt,
@@ -39,8 +40,9 @@ from deciban.tables.encode import EncodedRows
 from deciban.tables.experts import boosted
 from deciban.tables.experts.base import Expert
 from deciban.tables.experts.boosted import BoostedTrees
-from deciban.tables.experts.columns import ColumnDistributions, centred, log_loss
-from deciban.tables.model import MAX_EVIDENCE_NATS, Candidate, Record, TableModel
+from deciban.tables.experts.columns import ColumnDistributions, log_loss, row_losses
+from deciban.tables.experts.fourier import FourierFeatures
+from deciban.tables.model import Candidate, Record, TableModel
 from deciban.tables.sample import Sample
 from deciban.tables.views import importance
 from deciban.text.parallel import in_threads
@@ -56,11 +58,13 @@ PRIOR_WEIGHTS = {
     "contexts": (0.11, 0.06, 0.08),
     "finer contexts": (0.07, 0.01, 0.0),
     "trees": (0.19, 0.35, 0.48),
+    "Fourier features": (0.05, 0.1, 0.2),  # the prior weights of the others share the rest
 }
 PRIOR_WEIGHT_OF_ORDER = 0.5  # if classes are in an order; the prior weights of the others then share the rest
 MAX_COLUMNS_WITH_OWN_WEIGHT = 100
 MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert is dropped unless it gains this:
 MIN_GAIN_OF_EXPERT = 2.0  # nats in all
+MIN_GAIN_OF_OPTIONAL = 3.0, 0.002  # the same for experts that cost more than they usually gain: nats in all, and a row
 FIXED = 1e15  # pseudo-rows that hold a weight at 0
 MIN_ROWS_TO_BOOST = 250
 
@@ -72,34 +76,42 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
         return replace(model, pool=Pool.zero(m + d, len(model.classes)))
     # Picking the best of many columns would use the labels: either all columns get a weight of their own, or none.
     columns = np.arange(d if d <= MAX_COLUMNS_WITH_OWN_WEIGHT else 0)
-    places = np.append(np.arange(m), m + columns)
     vectors = evidence_vectors(model, sample, columns)
     log_prior, usual = log_class_prior("empirical", model.weight), weight_prior(model, sample, len(columns))
     mark, y, w = sample.eval_rows.mark, sample.eval_y, sample.eval_weight
+    alone = log_loss(vectors[:, 0], log_prior, y, w)
+    prepared, kept = Vectors(vectors, y, log_prior, w), np.arange(m)
+    usual, begin = without_idle_experts(prepared, usual, min_gains(model.experts, len(y), prepared.total))
     if len(y) >= MIN_ROWS_FOR_CLOSED_FORM:
-        prepared, begin = Vectors(vectors, y, log_prior, w), None
-        if len(y) >= MIN_ROWS_TO_DROP_EXPERTS:
-            usual, begin = without_idle_experts(prepared, usual, m)
         chosen, _ = closed_fit(prepared, int(mark.max()), usual, (Doubt(1.0, 1.0),), 1.0, begin=begin)
-        extra = boosted_trees(model, chosen.pool.spread(places, m + d), sample) if boost else None
+        pool = chosen.pool.spread(np.append(kept, m + columns), m + d)
+        extra = boosted_trees(model, pool, sample) if boost else None
     else:
+        kept = np.flatnonzero(np.asarray(usual.ridge)[:m] < FIXED)
+        fewer = replace(model, experts=tuple(model.experts[i] for i in kept))
+        vectors = vectors[:, np.append(kept, np.arange(m, vectors.shape[1]))]
         mark = distinct_marks(mark, y)
         folds = Folds.of(mark, y, sample.k, N_FOLDS)
-        parts = list(fold_parts(model, sample, columns, folds.which(mark, y), folds.count))
-        chosen = cross_fit(vectors, y, log_prior, w, folds, mark, parts, usual)
+        parts = list(fold_parts(fewer, sample, columns, folds.which(mark, y), folds.count))
+        evaluated = Evaluated(vectors, y, log_prior, w, folds, mark, parts)
+        chosen = evaluated.fit(weight_prior(fewer, sample, len(columns)))
+        for i, least in min_gains(fewer.experts, len(y), prepared.total).items():
+            held = evaluated.fit(without_weight(weight_prior(fewer, sample, len(columns), with_fourier=False), i))
+            if evaluated.loss(held) - evaluated.loss(chosen) < least:
+                chosen = held
+        pool = chosen.pool.spread(np.append(kept, m + columns), m + d)
         extra = boosted_trees_of_parts(sample, chosen, parts, mark) if boost else None
     assert chosen.left_out is not None
-    pool, left_out = chosen.pool.spread(places, m + d), chosen.left_out.spread(places, m + d)
-    alone = log_loss(vectors[:, 0], log_prior, y, w)
+    left_out = chosen.left_out.spread(np.append(kept, m + columns), m + d)
     candidates = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *tried.tried]
-    weights = iter(chosen.pool.weights)
+    weights = iter(pool.weights)
     candidates = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in candidates]
     table, which = log_class_prior_without("empirical", model.weight, y, w)
     prior = table[which]
     scores = chosen.left_out.pooled(chosen.pool, vectors, y, mark, prior, w) + prior
     if extra is not None:
         before = log_loss(scores, np.zeros(sample.k), y, w)
-        scores += centred(extra.evidence_without(sample.eval_rows, y), MAX_EVIDENCE_NATS)
+        scores += extra.limited(extra.evidence_without(sample.eval_rows, y))
         candidates.append(Candidate(extra.name, extra.settings, before, 1.0, True))
     answers = scores - prior + log_prior if of_one_size(model.weight, w) else scores  # see LeaveOneOut
     accuracy = float(np.average(answers.argmax(axis=1) == y, weights=w))
@@ -122,7 +134,7 @@ def importance_later(model: TableModel, sample: Sample) -> Deferred[Importance |
 # ---------------------------------------------------------------------- weights
 
 
-def weight_prior(model: TableModel, sample: Sample, columns: int) -> WeightPrior:
+def weight_prior(model: TableModel, sample: Sample, columns: int, with_fourier: bool = True) -> WeightPrior:
     """The prior of the weights; the fewer rows there are, the stronger it is."""
     n, m, kinds = len(sample.eval_index), len(model.experts), expert_kinds(model.experts)
     prior_weights = [
@@ -132,6 +144,9 @@ def weight_prior(model: TableModel, sample: Sample, columns: int) -> WeightPrior
     if "ordered" in kinds:
         prior_weights = [(1.0 - PRIOR_WEIGHT_OF_ORDER) * weight for weight in prior_weights]
         prior_weights[kinds.index("ordered")] = PRIOR_WEIGHT_OF_ORDER
+    if "Fourier features" in kinds and with_fourier:
+        at = kinds.index("Fourier features")
+        prior_weights = [w if i == at else w * (1.0 - prior_weights[at]) for i, w in enumerate(prior_weights)]
     few = max(1.0, MIN_ROWS_FOR_CLOSED_FORM / n)
     doubt = np.append(np.full(m, EXPERT_DOUBT), np.full(columns, COLUMN_DOUBT * np.sqrt(500 / n)))
     return WeightPrior(doubt * few, np.append(prior_weights, np.zeros(columns)), OFFSET_DOUBT)
@@ -146,9 +161,54 @@ def expert_kinds(experts: Sequence[Expert]) -> list[str]:
     return kinds
 
 
-def without_idle_experts(rows: Vectors, usual: WeightPrior, experts: int) -> tuple[WeightPrior, Pool]:
-    """The prior of the weights that holds at 0 those of experts without which the loss is about the same, and the
-    weights.
+class Evaluated(NamedTuple):
+    """Evidence of few rows, and of each fold in turn by sums without it: see `cross_fit`."""
+
+    evidence: Floats
+    y: Codes
+    log_prior: Floats
+    weight: Floats | None
+    folds: Folds
+    mark: Array
+    parts: Sequence[FoldPart]
+
+    def fit(self, prior: WeightPrior) -> Chosen:
+        chosen = cross_fit(*self, prior)
+        for pool in (chosen.pool, *self.pools(chosen)):
+            pool.weights[pool.weights < NEGLIGIBLE_WEIGHT] = 0.0  # held at 0 by a large ridge
+        return chosen
+
+    def pools(self, chosen: Chosen) -> tuple[Pool, ...]:
+        assert isinstance(chosen.left_out, ByFold)
+        return chosen.left_out.pools
+
+    def loss(self, chosen: Chosen) -> float:
+        """The log loss of all rows in nats, each fold by sums and weights without it."""
+        total = 0.0
+        for part, pool in zip(self.parts, self.pools(chosen), strict=True):
+            losses = row_losses(pool.pooled(part.outside), part.log_prior, self.y[part.out])
+            total += float(losses.sum() if self.weight is None else self.weight[part.out] @ losses)
+        return total
+
+
+def without_weight(prior: WeightPrior, i: int) -> WeightPrior:
+    """The prior that holds weight i at 0."""
+    ridge, weights = np.array(prior.ridge, dtype=float), prior.weights.copy()
+    ridge[i], weights[i] = FIXED, 0.0
+    return prior._replace(ridge=ridge, weights=weights)
+
+
+def min_gains(experts: Sequence[Expert], rows: int, total: float) -> dict[int, float]:
+    """The nats in all that experts must gain on so many evaluation rows of some total weight, if they must."""
+    gains = dict.fromkeys(range(1, len(experts)) if rows >= MIN_ROWS_TO_DROP_EXPERTS else (), MIN_GAIN_OF_EXPERT)
+    whole, each = MIN_GAIN_OF_OPTIONAL
+    return gains | {i: max(whole, each * total) for i, e in enumerate(experts) if isinstance(e, FourierFeatures)}
+
+
+def without_idle_experts(
+    rows: Vectors, usual: WeightPrior, min_gain: Mapping[int, float]
+) -> tuple[WeightPrior, Pool | None]:
+    """The prior of the weights that holds at 0 those of experts that gain too little, and the weights.
 
     The experts overlap, and each takes time in every answer. The one of the least weight is left out first.
     """
@@ -156,13 +216,14 @@ def without_idle_experts(rows: Vectors, usual: WeightPrior, experts: int) -> tup
     def fitted(prior: WeightPrior, begin: Pool | None) -> tuple[Pool, float]:
         return rows.fit(prior.ridge, prior.weights, begin, 1e-6, prior.offset_ridge, rows.n // 8)
 
+    if not min_gain:
+        return usual, None
     pool, loss = fitted(usual, None)
-    for i in sorted(range(1, experts), key=lambda i: pool.weights[i] * rows.spread[i]):
-        ridge, weights, begin = np.array(usual.ridge, dtype=float), usual.weights.copy(), pool.weights.copy()
-        ridge[i], weights[i], begin[i] = FIXED, 0.0, 0.0
-        held = usual._replace(ridge=ridge, weights=weights)
+    for i in sorted(min_gain, key=lambda i: pool.weights[i] * rows.spread[i]):
+        held, begin = without_weight(usual, i), pool.weights.copy()
+        begin[i] = 0.0
         without, now = fitted(held, Pool(begin, pool.offsets))
-        if (now - loss) * rows.total < MIN_GAIN_OF_EXPERT:
+        if (now - loss) * rows.total < min_gain[i]:
             usual, pool = held, without
     return usual, pool
 
@@ -182,7 +243,7 @@ def evidence_vectors(
     def work(i: int) -> None:
         expert = model.experts[i]
         evidence = expert.evidence_without(rows, y, w) if learned else expert.evidence_unlearned(rows, y)
-        out[:, i] = centred(evidence, MAX_EVIDENCE_NATS)
+        out[:, i] = expert.limited(evidence)
 
     list(in_threads(lambda i: work(m - 1 - i), m - 1, sample.workers))  # trees, which take the longest, first
     return out
@@ -291,8 +352,8 @@ def scores_without(
             none = np.zeros(0, dtype=np.intp)
             inside = expert.weighted_evidence_without(*kept, column_weights, none)[0]
             return f, inside, expert.weighted_evidence(gone.rows, column_weights)
-        inside = r * centred(expert.evidence_without(*kept), MAX_EVIDENCE_NATS)
-        return f, inside, r * centred(expert.evidence_unlearned(gone.rows, gone.y), MAX_EVIDENCE_NATS)
+        inside = r * expert.limited(expert.evidence_without(*kept))
+        return f, inside, r * expert.limited(expert.evidence_unlearned(gone.rows, gone.y))
 
     total = np.tile(pool.offsets, (len(which), len(y), 1))
     for f, inside, outside in in_threads(work, len(used) * len(which), workers):

@@ -14,6 +14,7 @@ _CLASSES = {  # an expert's name, and where its class is
     "columns": ("columns", "ColumnDistributions"),
     "gaussians": ("gaussians", "Gaussians"),
     "ordered classes": ("ordered", "OrderedGaussian"),
+    "Fourier features": ("fourier", "FourierFeatures"),
     "contexts": ("contexts", "ContextTrees"),
     "trees": ("forest", "Forest"),
     "boosted trees": ("boosted", "BoostedTrees"),

@@ -9,6 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
+
+from deciban._kernel import scores
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
 from deciban.tables.encode import EncodedRows, Encoding
@@ -16,6 +19,23 @@ from deciban.tables.encode import EncodedRows, Encoding
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
     from deciban.storage.arrays import CheckedArrays
+
+
+MAX_EVIDENCE_NATS = 50.0  # a limit for each expert, so that none can overrule all others on an unusual row
+
+CALIBRATED_LIMIT = 12.0  # the same if the evidence were scaled so that it predicts best alone
+SCALES = (0.03, 0.045, 0.06, 0.09, 0.12, 0.18, 0.25, 0.35, 0.5, 0.7, 1.0)  # of evidence that is too sure of itself
+
+
+def limited(evidence: Floats, max_nats: float = MAX_EVIDENCE_NATS) -> Floats:
+    """Evidence against each class compared with the best one, `max_nats` at most; its mean over the classes is 0.
+
+    >>> limited(np.array([[-2.0, -3.0, -900.0], [-np.inf, 0.0, 1.0]]), 20.0).round(1).tolist()
+    [[7.0, 6.0, -13.0], [-13.0, 6.0, 7.0]]
+    """
+    out = np.empty(evidence.shape)
+    scores.limit(evidence, max_nats, out)
+    return out
 
 
 def pseudo_rows(strength: float) -> str:
@@ -47,6 +67,15 @@ class Expert(ABC):
     def is_default(self) -> bool:
         """Whether its settings are the defaults, which are kept unless others are clearly better."""
         return False
+
+    @property
+    def limit(self) -> float:
+        """The most evidence, in nats, against a class compared with the best one."""
+        return MAX_EVIDENCE_NATS
+
+    def limited(self, evidence: Floats) -> Floats:
+        """Its evidence as it is weighted."""
+        return limited(evidence, self.limit)
 
     @property
     @abstractmethod

@@ -344,13 +344,6 @@ class ColumnDistributions(Expert):
         return Walks(tuple(walks))
 
 
-def centred(evidence: Floats, max_nats: float) -> Floats:
-    """Evidence less its mean over the classes, clipped to ±`max_nats`; an impossible class gets the lower limit."""
-    out = np.empty(evidence.shape)
-    kernel.centre(evidence, max_nats, out)
-    return out
-
-
 def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:
     """−log P(y) of each row when evidence is added to the log prior, (n,)."""
     out = np.empty(len(y))

@@ -28,7 +28,7 @@ from deciban.measure import RESIDUE, is_scatter
 from deciban.reading.columns import Levels, Numbers
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import MAX_DEVIATIONS, UNSEEN, Cuts, EncodedRows, Encoding
-from deciban.tables.experts.base import Expert, pseudo_rows
+from deciban.tables.experts.base import MAX_EVIDENCE_NATS, Expert, pseudo_rows
 from deciban.tables.experts.columns import ROUNDING_ROWS
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Shape:
     lean: float  # κ/D; inf: one covariance for all
     diagonal: float  # g
     tails: float  # ν
+    limit: float = MAX_EVIDENCE_NATS  # see `Expert.limit`
 
     def __str__(self) -> str:
         own = "one covariance"
@@ -354,7 +355,12 @@ class Gaussians(Expert):
 
     @property
     def is_default(self) -> bool:
-        return self.shape == (DEFAULT_SHAPE_OF_PIECES if self.kind == "pieces" else DEFAULT_SHAPE)
+        usual = DEFAULT_SHAPE_OF_PIECES if self.kind == "pieces" else DEFAULT_SHAPE
+        return self.shape == replace(usual, limit=self.shape.limit)
+
+    @property
+    def limit(self) -> float:
+        return self.shape.limit
 
     @property
     def settings(self) -> str:
@@ -558,13 +564,13 @@ class Gaussians(Expert):
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         s, p, m = self.shape, self.pieces, self.moments
-        about: dict[str, Any] = {"view": self.view, "shape": [s.lean, s.diagonal, s.tails]}
+        about: dict[str, Any] = {"view": self.view, "shape": [s.lean, s.diagonal, s.tails, s.limit]}
         arrays: dict[str, Array] = {"owner": p.owner, "first": p.first, "axis": p.axis, "at": p.at, "sides": p.sides}
         return about, arrays | {"target": self.target, "one": m.one, "x": m.x, "xy": m.xy}
 
     @classmethod
     def unpack(cls, settings: Mapping[str, Any], arrays: CheckedArrays, encoding: Encoding, k: int) -> Gaussians:
-        lean, diagonal, tails = settings["shape"]
+        lean, diagonal, tails, *limit = settings["shape"]  # files of older versions have no limit
         view, D = settings["view"], len(encoding.owner)
         if view not in ("real", "scores"):
             raise FileError(f"a view {view!r} is unknown")
@@ -580,7 +586,7 @@ class Gaussians(Expert):
         target = arrays.floats("target", (D,))
         if (target <= 0).any():
             raise FileError("a variance is not positive")
-        shape = Shape(positive(lean, np.inf), positive(diagonal, 1.0), positive(tails, np.inf))
+        shape = Shape(positive(lean, np.inf), positive(diagonal, 1.0), positive(tails, np.inf), *map(positive, limit))
         return cls(view, shape, pieces, target, Moments(one, x, xy), encoding.owner)
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
@@ -600,7 +606,7 @@ class Gaussians(Expert):
             if len(at := np.flatnonzero(self.owner == j))
         ]
         return QuadraticForms(
-            self._coordinates(encoding, places, sketch),
+            coordinate_terms(self.view, encoding, places, sketch),
             mean[seen],
             roots,
             constant[seen],
@@ -624,30 +630,32 @@ class Gaussians(Expert):
         power = None if np.isinf(tails) else np.full(len(log_det), 0.5 * (tails + n_present))
         return Absent(place, never, turn, constant, power)
 
-    def _coordinates(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> tuple[int, ...]:
-        """Numbers in standard deviations or normal scores, and indicators of categories and of missing values."""
-        from deciban.formula import ColumnPlace, PiecewiseLinear, PlaceValues, Scaled
 
-        out = []
-        for j, coded in enumerate(encoding.columns):
-            codes = np.append(np.arange(coded.size), -1).astype(np.int32)
-            if isinstance(coded, Cuts):
-                one = sketch.places[places[j]]
-                assert isinstance(one, ColumnPlace)
-                if self.view == "real":
-                    out.append(sketch.coordinate(Scaled(one.input, coded.mean, coded.scale, MAX_DEVIATIONS)))
-                else:
-                    out.append(sketch.coordinate(PiecewiseLinear(one.input, coded.knots, coded.scores)))
-                if coded.width == 1:
-                    continue
-                codes = codes[:-1]
-            table = np.empty((len(codes), coded.width))
-            shown = Numbers(np.zeros(len(codes))) if isinstance(coded, Cuts) else Levels(codes, ())
-            coded.coordinates(shown, codes, table)
-            first = 1 if isinstance(coded, Cuts) else 0
-            columns = [np.ascontiguousarray(table[:, i]) for i in range(first, coded.width)]
-            out += [sketch.coordinate(PlaceValues(places[j], values)) for values in columns]
-        return tuple(out)
+def coordinate_terms(view: str, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> tuple[int, ...]:
+    """Coordinates in a formula: numbers as they are or as normal scores, and indicators of categories and of missing
+    values."""
+    from deciban.formula import ColumnPlace, PiecewiseLinear, PlaceValues, Scaled
+
+    out = []
+    for j, coded in enumerate(encoding.columns):
+        codes = np.append(np.arange(coded.size), -1).astype(np.int32)
+        if isinstance(coded, Cuts):
+            one = sketch.places[places[j]]
+            assert isinstance(one, ColumnPlace)
+            if view == "real":
+                out.append(sketch.coordinate(Scaled(one.input, coded.mean, coded.scale, MAX_DEVIATIONS)))
+            else:
+                out.append(sketch.coordinate(PiecewiseLinear(one.input, coded.knots, coded.scores)))
+            if coded.width == 1:
+                continue
+            codes = codes[:-1]
+        table = np.empty((len(codes), coded.width))
+        shown = Numbers(np.zeros(len(codes))) if isinstance(coded, Cuts) else Levels(codes, ())
+        coded.coordinates(shown, codes, table)
+        first = 1 if isinstance(coded, Cuts) else 0
+        columns = [np.ascontiguousarray(table[:, i]) for i in range(first, coded.width)]
+        out += [sketch.coordinate(PlaceValues(places[j], values)) for values in columns]
+    return tuple(out)
 
 
 def each_class_cut(owner: Array, first: Array, sides: Array) -> bool:
