@@ -164,10 +164,15 @@ cdef extern from "text_rows.h":
         int64_t fixed_words, known_words
         bint of_words
     void row_end(Row*, int64_t) noexcept nogil
-    int distinct_words(const int32_t*, const int64_t*, int64_t, int64_t, Seen*, Row*, uint32_t*) noexcept nogil
-    int keys_of_pairs(const int32_t*, const int64_t*, int64_t, const int64_t*, int, int32_t, Seen*, Keys*,
-                      int64_t*) noexcept nogil
-    int keys_of_fields(const int32_t*, const int32_t*, const int64_t*, int64_t, Seen*, Keys*, int64_t*) noexcept nogil
+    ctypedef struct Recurring:
+        uint32_t* times
+        uint8_t* again
+    void recurring_free(Recurring*) noexcept nogil
+    int distinct_words(const int32_t*, const int64_t*, int64_t, int64_t, Seen*, Row*, Recurring*) noexcept nogil
+    int keys_of_pairs(const int32_t*, const uint8_t*, const int64_t*, int64_t, const int64_t*, int, int32_t, Seen*,
+                      Keys*, int64_t*) noexcept nogil
+    int keys_of_fields(const int32_t*, const int32_t*, const uint8_t*, const int64_t*, int64_t, Seen*, Keys*,
+                       int64_t*) noexcept nogil
     int keys_of_repeats(const Row*, const uint32_t*, int64_t, const int32_t*, int, Keys*, int64_t*) noexcept nogil
     int find_keys(const Keys*, const PairLayers*, Row*) noexcept nogil
     ctypedef struct Noted:
@@ -1241,7 +1246,7 @@ cdef struct RowsRead:
     Stream tokens, stretches
     int64_t* tokens_indptr
     int64_t* stretches_indptr
-    uint32_t* times
+    Recurring recurring
     Seen seen
     Keys keys
     Row rows[6]
@@ -1255,7 +1260,7 @@ cdef void reading_free(RowsRead* reading) noexcept:
     free(reading.tokens.ids)
     free(reading.tokens.fields)
     free(reading.stretches.ids)
-    free(reading.times)
+    recurring_free(&reading.recurring)
     free(reading.seen.slots)
     free(reading.keys.keys)
     for i in range(6):
@@ -1463,12 +1468,8 @@ cdef class RowReader:
         known = grams = MOST  # what is learned is known
         if not reading.grow:
             known, grams = fixed_size(&reading.words), fixed_size(&reading.grams)
-        if self.wanted[REPEATS]:
-            reading.times = <uint32_t*> malloc((tokens.size + 1) * sizeof(uint32_t))
-            if reading.times == NULL:
-                return NO_MEMORY
         failed = distinct_words(tokens.ids, reading.tokens_indptr, n, fixed_size(&reading.words) + reading.words.words.size,
-                                &reading.seen, &reading.rows[WORDS], reading.times)
+                                &reading.seen, &reading.rows[WORDS], &reading.recurring)
         for i in range(6):
             if failed:
                 return failed
@@ -1476,16 +1477,16 @@ cdef class RowReader:
                 continue
             reading.keys.size = 0
             if i == PAIRS:
-                failed = keys_of_pairs(tokens.ids, reading.tokens_indptr, n, &one, 1, 0, &reading.seen, &reading.keys,
-                                       reading.rows[i].indptr)
-            elif i == HEADERS:
-                failed = keys_of_fields(tokens.fields, tokens.ids, reading.tokens_indptr, n, &reading.seen,
-                                        &reading.keys, reading.rows[i].indptr)
-            elif i == GAPS:
-                failed = keys_of_pairs(tokens.ids, reading.tokens_indptr, n, self.shifts, self.n_shifts, -1,
+                failed = keys_of_pairs(tokens.ids, reading.recurring.again, reading.tokens_indptr, n, &one, 1, 0,
                                        &reading.seen, &reading.keys, reading.rows[i].indptr)
+            elif i == HEADERS:
+                failed = keys_of_fields(tokens.fields, tokens.ids, reading.recurring.again, reading.tokens_indptr, n,
+                                        &reading.seen, &reading.keys, reading.rows[i].indptr)
+            elif i == GAPS:
+                failed = keys_of_pairs(tokens.ids, reading.recurring.again, reading.tokens_indptr, n, self.shifts,
+                                       self.n_shifts, -1, &reading.seen, &reading.keys, reading.rows[i].indptr)
             else:
-                failed = keys_of_repeats(&reading.rows[WORDS], reading.times, n, self.levels, self.n_levels,
+                failed = keys_of_repeats(&reading.rows[WORDS], reading.recurring.times, n, self.levels, self.n_levels,
                                          &reading.keys, reading.rows[i].indptr)
             if failed:
                 return failed
