@@ -493,7 +493,7 @@ cdef class Documents:
                 if states[i] == IS_NORMAL_ONE_BY_ONE:
                     out.texts[i].normal = True
                 elif states[i] == IS_NORMAL_IN_CONTEXT:
-                    text = normalize("NFKC", self.string_of(i))
+                    text = normal_string(self.string_of(i), normalize)
                     out.replace(i, text)
                     if self.lower and lowers_in_context(out.texts + i):
                         out.replace(i, text.lower())
@@ -520,6 +520,30 @@ cdef class Documents:
             for i in range(self.count):
                 out[i] = text_bytes(self.texts + i)
         return np.asarray(out)
+
+
+cdef str normal_string(str text, normalize):
+    """A string in the normal form NFKC. Nothing is composed across the beginning of a character of ASCII, so most of a
+    string that has few others is not looked at."""
+    cdef Py_ssize_t size = len(text), at = 0, begin, end = 0, others = 0
+    cdef list parts = []
+    cdef Py_UCS4 c
+    for c in text:
+        others += c >= 0x80
+    if others > size // 16:
+        return normalize("NFKC", text)
+    while end < size:
+        begin = end
+        while begin < size and text[begin] < 0x80:
+            begin += 1
+        end = begin
+        while end < size and text[end] >= 0x80:
+            end += 1
+        begin -= begin > at  # it may be composed with what follows
+        parts.append(text[at:begin])
+        parts.append(normalize("NFKC", text[begin:end]))
+        at = end
+    return "".join(parts)
 
 
 cdef int refuse(bytes text, Py_ssize_t number) except -1:

@@ -34,7 +34,7 @@ NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijk
 
 # Invisible characters that would split words; and halves of surrogate pairs, which UTF-7 can produce and UTF-8 cannot
 # encode.
-UNSEEN = re.compile("[\0\xad\u200b\u2060\ufeff]")
+UNSEEN = "\0\xad\u200b\u2060\ufeff"
 HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -78,8 +78,17 @@ def characters(data: bytes, *charsets: str) -> str:
             except UnicodeError:
                 continue
             if errors == "strict" or believable(text):
-                return text if text.isascii() else HALVES.sub("\ufffd", text)
+                return text if is_encodable(text) else HALVES.sub("\ufffd", text)
     return data.decode("latin-1")
+
+
+def is_encodable(text: str) -> bool:
+    """Whether no half of a surrogate pair is in it; much faster than to search for one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def believable(text: str) -> bool:
@@ -97,7 +106,13 @@ def clean(text: str) -> str:
     """The text with line ends "\\n" and without invisible characters."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\0", "") if text.isascii() else UNSEEN.sub("", text)
+    return without_unseen(text)
+
+
+def without_unseen(text: str) -> str:
+    for sign in UNSEEN[:1] if text.isascii() else UNSEEN:
+        text = text.replace(sign, "")
+    return text
 
 
 def header(raw: bytes) -> str:
@@ -114,7 +129,7 @@ def header(raw: bytes) -> str:
 
 def one_line(text: str) -> str:
     """The text without line ends, runs of blanks and invisible characters."""
-    return " ".join(UNSEEN.sub("", text).split())
+    return " ".join(without_unseen(text).split())
 
 
 def without_encoded_words(text: str) -> str:

@@ -161,10 +161,7 @@ def is_dated(raw: bytes, at: int = 0) -> bool:
 
 def described(fields: Fields, data: bytes, default: str) -> tuple[Part, str]:
     """A part with the properties declared in its header, and the boundary of the parts in it."""
-    headers: dict[str, str] = {}
-    for name, value in fields:
-        if name[:8].lower() == "content-":
-            headers.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
+    headers = kernel.content_fields(fields, MAX_PARAMETER_CHARACTERS)
     content, disposition = headers.get("content-type", ""), headers.get("content-disposition", "")
     kind = TYPE.match(content)
     type_parameters, disposition_parameters = parameters(content), parameters(disposition)
@@ -188,7 +185,8 @@ def parameters(value: str) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     for name, quoted, bare in PARAMETER.findall(value):
-        values.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted else bare)
+        value = re.sub(r"\\(.)", r"\1", quoted) if "\\" in quoted else quoted
+        values.setdefault(name.lower(), value or bare)
     return values
 
 
@@ -200,7 +198,7 @@ def parameter(given: dict[str, str], name: str) -> str:
     """
     if name in given:
         return given[name]
-    if not any(key.startswith(name + "*") for key in given):
+    if not any("*" in key for key in given):
         return ""
     keys = [name + "*"]
     for number in range(len(given)):
@@ -217,7 +215,10 @@ def parameter(given: dict[str, str], name: str) -> str:
 def likely_boundary(part: Part) -> str:
     """The first line "--…" followed by a part's header, for mails whose own header was lost or changed. If no parts
     were declared, they must come at once or after a single line: other texts may quote mail."""
-    line = LIKELY_BOUNDARY.search(part.data, 0, len(part.data) if part.kind else 1000)
+    end = len(part.data) if part.kind else 1000
+    if not part.data.startswith(b"--") and part.data.find(b"\n--", 0, end) < 0:  # there is mostly none
+        return ""
+    line = LIKELY_BOUNDARY.search(part.data, 0, end)
     if line is None or (not part.kind and b"\n" in part.data[: line.start()].strip()):
         return ""
     return line[1].decode("latin-1")
