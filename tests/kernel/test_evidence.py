@@ -399,7 +399,7 @@ def test_scores_are_weighted_evidence(k, factor):
         document.update({v - 1} if 2 in document else ())
     learned = Corpus(documents, y, np.ones(n), v, k)
     cells, by_class = learned.cells, shares(np.bincount(y, minlength=k).astype(float), 0.0, factor)
-    new = compress([{-1, v + 3, *rng.choice(v, 12).tolist()}, set(), {v}, set(range(v)), {0, 1, 2}])
+    new = compress([{-1, -7, v + 3, *rng.choice(v, 12).tolist()}, set(), {v}, set(range(v)), {0, 1, 2}])
     own, damp = np.full(5, -1, dtype=np.int32), damped(new)
     evidence = all_evidence(tables_of(cells, strength, by_class), new, own, np.zeros(5))
     distinct, group = np.unique(by_class.factor, return_inverse=True)
@@ -443,3 +443,28 @@ def test_scores_are_weighted_evidence(k, factor):
         )
         slope = damp[3] * slopes.sum(axis=0)
         assert terms.sum() == pytest.approx(out[0, 3, 1] - out[0, 3, 0] - slope[1] + slope[0], abs=1e-11)
+
+
+@pytest.mark.parametrize("k", [3, 19, 40])
+def test_records_that_do_not_fit_are_refused(k):
+    learned = Corpus([{0, 1}, {1, 2}] * k, np.resize(np.arange(k), 2 * k).astype(np.int32), np.ones(2 * k), 3, k)
+    cells, column, one = learned.cells, np.zeros(0, dtype=np.int32), np.ones(1)
+    scale = kernel.ItemScale(
+        np.full(k, 1 / k), np.zeros(k, dtype=np.int32), one, np.array([*STRENGTHS, 1.0]), KNOTS,
+        np.ones((3, VECTORS)), 1.0, MIN_KNOWLEDGE, MAX_KNOWLEDGE,
+    )  # fmt: skip
+    sums = cells.ptr, cells.cls, cells.val, column, None
+    record_of, which, place, room = scale.records(*sums)
+    scale.fill(*sums, which, place, room, 0, len(which) or 3)
+    for first, last, given in ((0, 4, room), (2, 1, room), (-1, 1, room), (0, len(which) or 3, room[:8])):
+        with pytest.raises(ValueError, match="the records do not fit the sums"):
+            scale.fill(*sums, which, place, given, first, last)
+    for wrong in [(which + 3, place), (which - 9, place), (which, place - 2**20), (which, place + 2**29)] if k > 4 else []:
+        with pytest.raises(ValueError, match="the records do not fit the sums"):
+            scale.fill(*sums, *wrong, room, 0, len(which))
+    with pytest.raises(ValueError, match="the sums do not fit the rows"):
+        scale.records(cells.ptr, cells.cls + k, cells.val, column, None)
+    row = np.array([0, 3], dtype=np.int64), np.arange(3, dtype=np.int32), one, one, column, None
+    out = np.zeros((1, k)), np.zeros(1, dtype=np.uint8)
+    with pytest.raises(ValueError, match="there are no records"):
+        scale.answer_by_records(*row, *out, record_of, room[:3], 0, 1)

@@ -375,8 +375,9 @@ cdef class ItemScale:
         else:
             wrong |= which.shape[0] != place.shape[0]
             for i in range(first, last if not wrong else first):
-                wrong = wrong or not 0 <= which[i] < n
-                wrong = wrong or place[i] * LANES + record_size(&self.scale, ptr[which[i] + 1] - ptr[which[i]]) > room.shape[0]
+                wrong = wrong or not 0 <= which[i] < n or place[i] < 0
+                wrong = wrong or <int64_t> place[i] * LANES + record_size(
+                    &self.scale, ptr[which[i] + 1] - ptr[which[i]]) > room.shape[0]
         if wrong:
             raise ValueError("the records do not fit the sums")
         if first == last:
@@ -490,7 +491,7 @@ cdef class ItemScale:
         cdef Py_ssize_t i
         if first >= last:
             return
-        if not room.shape[0]:
+        if room.shape[0] < (few_size(self.scale.classes) if self.has_few_classes() else record_size(&self.scale, 0) + LANES):
             raise ValueError("there are no records")
         self.ask(&rows, indptr, indices, damp, x, column, slopes, out, there, first, last)
         records.record_of, records.items = &record_of[0] if record_of.shape[0] else NULL, record_of.shape[0]

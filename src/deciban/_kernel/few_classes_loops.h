@@ -49,7 +49,7 @@ CLONES void few_records(const Scale *t, const Asked *columns, const int64_t *ptr
 }
 
 INLINE const double *few_record(const Records *records, int64_t size, int64_t item) {
-    return records->room + size * (item < records->items ? item + 1 : 0);
+    return records->room + size * ((uint64_t)item < (uint64_t)records->items ? item + 1 : 0);
 }
 
 /* The scores of rows by records, or by the sums of their entries, as in answer_directly: ptr is NULL or records are.

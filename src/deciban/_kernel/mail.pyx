@@ -81,13 +81,15 @@ def header_fields(bytes raw not None, Py_ssize_t at, Py_ssize_t most, decoded):
 
 cdef bint begins_with(object name, const char* prefix, Py_ssize_t size):
     """Whether a name begins with a prefix of small letters and signs, in any case."""
-    cdef const unsigned char* text
+    cdef str text
+    cdef uint32_t c
     cdef Py_ssize_t i
-    if not isinstance(name, str) or not PyUnicode_IS_ASCII(name) or PyUnicode_GET_LENGTH(name) < size:
+    if not isinstance(name, str) or PyUnicode_GET_LENGTH(name) < size:
         return False
-    text = <const unsigned char*> PyUnicode_DATA(name)
+    text = name
     for i in range(size):
-        if text[i] != <unsigned char> prefix[i] and not (is_letter(prefix[i]) and text[i] | 32 == <unsigned char> prefix[i]):
+        c = <Py_UCS4> text[i]
+        if c != <uint32_t> prefix[i] and not (is_letter(prefix[i]) and c | 32 == <uint32_t> prefix[i]):
             return False
     return True
 
@@ -401,10 +403,8 @@ cdef class Tags:
                         out[n + 1] = c" "
                         n += 2
                 if kind == HIDING:
-                    over = self.hiding[self.spelled(t.text + name, after - name)]
-                    at = find(t, c"<", at)
-                    while at < t.size and not (at + 1 < t.size and t.text[at + 1] == c"/" and over.match(markup, at)):
-                        at = find(t, c"<", at + 1)
+                    over = self.hiding[self.spelled(t.text + name, after - name)].search(markup, at)
+                    at = over.start() if over else t.size
             return PyUnicode_FromKindAndData(4, out, n)
         finally:
             PyMem_Free(out)

@@ -1,9 +1,9 @@
 /* Sets of strings and sets of pairs of numbers, numbered in order of arrival.
  *
  * Both keep their items in arrays in that order, so that frequent ones, which come early, are close together; beside
- * them is an open-addressing table, of numbers for strings, and of pairs and their numbers. Hashes depend on secrets that each process draws, so
- * that nobody can prepare texts whose words all collide. Functions return a number below -1 if they fail; a set then
- * holds what was added until then. Nothing here needs Python or the GIL. */
+ * them is an open-addressing table: of the numbers of strings, or of pairs and their numbers. Hashes depend on secrets
+ * that each process draws, so that nobody can prepare texts whose words all collide. Functions return a number below -1
+ * if they fail; a set then holds what was added until then. Nothing here needs Python or the GIL. */
 #ifndef DECIBAN_TEXT_SETS_H
 #define DECIBAN_TEXT_SETS_H
 

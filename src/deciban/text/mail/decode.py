@@ -69,8 +69,7 @@ def characters(data: bytes, *charsets: str) -> str:
     >>> characters(b"caf\\xc3\\xa9", "us-ascii"), characters(b"caf\\xe9", "utf-8"), characters(b"caf\\xe9", "no-such")
     ('café', 'café', 'café')
     """
-    names = (charset[:MAX_CHARSET_CHARACTERS] for charset in (*charsets, "utf-8"))
-    codecs = [codec for codec in dict.fromkeys(map(known_codec, names)) if codec]
+    codecs = known_codecs(tuple([charset[:MAX_CHARSET_CHARACTERS] for charset in charsets]))
     for errors in ("strict", "replace"):
         for codec in codecs:
             try:
@@ -78,7 +77,7 @@ def characters(data: bytes, *charsets: str) -> str:
             except UnicodeError:
                 continue
             if errors == "strict" or believable(text):
-                return text if is_encodable(text) else HALVES.sub("\ufffd", text)
+                return text if text.isascii() or is_encodable(text) else HALVES.sub("\ufffd", text)
     return data.decode("latin-1")
 
 
@@ -97,9 +96,10 @@ def believable(text: str) -> bool:
 
 
 @lru_cache(256)
-def known_codec(charset: str) -> str:
-    """Python's name of a charset, or ""."""
-    return CODECS.get(re.sub(r"[^a-z0-9]+", "_", charset.lower()).strip("_"), "")
+def known_codecs(charsets: tuple[str, ...]) -> tuple[str, ...]:
+    """Python's names of charsets, as far as it knows them, and UTF-8; each once."""
+    names = (re.sub(r"[^a-z0-9]+", "_", charset.lower()).strip("_") for charset in (*charsets, "utf-8"))
+    return tuple(dict.fromkeys(CODECS[name] for name in names if name in CODECS))
 
 
 def clean(text: str) -> str:

@@ -167,7 +167,8 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
 
 def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
     if isinstance(raw, str):
-        return as_unicode(parse(to_bytes(raw))) if is_unicode(raw) else parse(to_bytes(raw))
+        part = parse(to_bytes(raw))
+        return as_unicode(part) if is_unicode(raw) else part
     if isinstance(raw, bytes | bytearray | memoryview):
         return parse(bytes(raw))
     if isinstance(raw, os.PathLike):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deciban._kernel import mail as kernel
@@ -116,7 +117,11 @@ def as_unicode(part: Part) -> Part:
 
 def is_unicode(text: str) -> bool:
     """Whether a text holds characters that do not represent bytes."""
-    return not text.isascii() and NO_BYTE.search(text) is not None
+    try:
+        text.encode("latin-1")  # much faster than to search
+    except UnicodeEncodeError:
+        return NO_BYTE.search(text) is not None
+    return False
 
 
 def to_bytes(text: str) -> bytes:
@@ -163,18 +168,18 @@ def described(fields: Fields, data: bytes, default: str) -> tuple[Part, str]:
     """A part with the properties declared in its header, and the boundary of the parts in it."""
     headers = kernel.content_fields(fields, MAX_PARAMETER_CHARACTERS)
     content, disposition = headers.get("content-type", ""), headers.get("content-disposition", "")
-    kind = TYPE.match(content)
-    type_parameters, disposition_parameters = parameters(content), parameters(disposition)
-    part = Part(
-        fields,
-        kind[1].lower() if kind else "" if content else default,
-        parameter(type_parameters, "charset"),
-        headers.get("content-transfer-encoding", "").lower(),
-        parameter(disposition_parameters, "filename") or parameter(type_parameters, "name"),
-        disposition.lower().startswith("attachment"),
-        data,
-    )
-    return part, parameter(type_parameters, "boundary")
+    kind, charset, name, boundary = declared(content, disposition)
+    encoding = headers.get("content-transfer-encoding", "").lower()
+    attached = disposition.lower().startswith("attachment")
+    return Part(fields, kind if content else default, charset, encoding, name, attached, data), boundary
+
+
+@lru_cache(256)
+def declared(content: str, disposition: str) -> tuple[str, str, str, str]:
+    """The kind of a part, its charset, the name of its file, and the boundary of the parts in it."""
+    kind, given = TYPE.match(content), parameters(content)
+    name = parameter(parameters(disposition), "filename") or parameter(given, "name")
+    return kind[1].lower() if kind else "", parameter(given, "charset"), name, parameter(given, "boundary")
 
 
 def parameters(value: str) -> dict[str, str]:
@@ -185,8 +190,8 @@ def parameters(value: str) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     for name, quoted, bare in PARAMETER.findall(value):
-        value = re.sub(r"\\(.)", r"\1", quoted) if "\\" in quoted else quoted
-        values.setdefault(name.lower(), value or bare)
+        plain = re.sub(r"\\(.)", r"\1", quoted) if "\\" in quoted else quoted
+        values.setdefault(name.lower(), plain or bare)
     return values
 
 
