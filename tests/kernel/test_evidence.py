@@ -456,10 +456,12 @@ def test_records_that_do_not_fit_are_refused(k):
     sums = cells.ptr, cells.cls, cells.val, column, None
     record_of, which, place, room = scale.records(*sums)
     scale.fill(*sums, which, place, room, 0, len(which) or 3)
-    for first, last, given in ((0, 4, room), (2, 1, room), (-1, 1, room), (0, len(which) or 3, room[:8])):
+    for first, last, short in ((0, 4, room), (2, 1, room), (-1, 1, room), (0, len(which) or 3, room[:8])):
         with pytest.raises(ValueError, match="the records do not fit the sums"):
-            scale.fill(*sums, which, place, given, first, last)
-    for wrong in [(which + 3, place), (which - 9, place), (which, place - 2**20), (which, place + 2**29)] if k > 4 else []:
+            scale.fill(*sums, which, place, short, first, last)
+    for wrong in (
+        [(which + 3, place), (which - 9, place), (which, place - 2**20), (which, place + 2**29)] if k > 4 else []
+    ):
         with pytest.raises(ValueError, match="the records do not fit the sums"):
             scale.fill(*sums, *wrong, room, 0, len(which))
     with pytest.raises(ValueError, match="the sums do not fit the rows"):

@@ -89,7 +89,7 @@ def rows_by_hand(text: str) -> dict[str, list]:
 @pytest.mark.parametrize("others", [0, 50_000], ids=["few words known", "many"])
 @given(st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=20).map(" ".join), min_size=1, max_size=5))
 def test_rows_are_distinct_items_in_order(others, documents):
-    """Learned, and asked about where half of the texts are known; words are found in other ways where many are known."""
+    """Learned, and asked about where half of the texts are known; where many words are known they are met otherwise."""
     blocks, lexicon = ("words", "pairs", "gaps"), Lexicon()
     lexicon.words.add([f"other{i}" for i in range(others)])
     half = (len(documents) + 1) // 2

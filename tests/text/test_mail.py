@@ -606,7 +606,15 @@ def test_header_fields_are_read_as_defined(text):
     assert end <= max(len(raw) // 2, 0)
 
 
-FIELD_NAMES = ["X-Deciban", "x-deciban-Evidence", "X-Decibanned", "x-decİban", "Content-Type", "CONTENT-type", "content"]
+FIELD_NAMES = [
+    "X-Deciban",
+    "x-deciban-Evidence",
+    "X-Decibanned",
+    "x-decİban",
+    "Content-Type",
+    "CONTENT-type",
+    "content",
+]
 FIELD_NAMES += ["contenT-\u212a", "Subject", "x_y", "3", "-", "", "é", "\ud800", "a\0b", "A--9", "to ", "X-Deciban\xa0"]
 
 

@@ -4,7 +4,6 @@ from re import Pattern
 def header_fields(
     raw: bytes, at: int, most: int, decoded: Callable[[bytes], str]
 ) -> tuple[list[tuple[str, str]], int]: ...
-
 def content_fields(fields: Iterable[tuple[str, str]], most: int) -> dict[str, str]: ...
 def kept_fields(
     fields: tuple[tuple[str, str], ...], wanted: Collection[str] | None, is_own: Callable[[str], bool]
