@@ -379,17 +379,27 @@ def test_threads_change_nothing():
 # ------------------------------------------------------------------ scores
 
 
+def learned_sums(cells, item):
+    """An item's classes and sums."""
+    mine = slice(*cells.ptr[item : item + 2])
+    return *cells.cls[mine].tolist(), *cells.val[mine].tolist()
+
+
 @pytest.mark.parametrize("factor", [[1.0], [0.5, 1.0, 16.0]], ids=["one factor", "three"])
-@pytest.mark.parametrize("k", [3, 40, 300])  # few classes, more, and many: items are laid out in other ways
+@pytest.mark.parametrize("k", [3, 19, 40, 300])  # few classes, more, and many: items are laid out in other ways
 def test_scores_are_weighted_evidence(k, factor):
     """Given the sums of each entry, by records of all items, and entry by entry; with slopes of some items."""
     rng = np.random.default_rng(k)
     n, v, strength = 3 * k, 30, np.array(STRENGTHS)
     often = np.linspace(0.02, 0.95, v)  # items of few classes, and of almost all
     y = np.resize(np.arange(k), n).astype(np.int32)
-    learned = Corpus([set(np.flatnonzero(rng.random(v) < often).tolist()) for _ in range(n)], y, np.ones(n), v, k)
+    documents = [set(np.flatnonzero(rng.random(v) < often).tolist()) for _ in range(n)]
+    for document in documents:  # two items with the same sums
+        document.difference_update({v - 1} if 2 not in document else ())
+        document.update({v - 1} if 2 in document else ())
+    learned = Corpus(documents, y, np.ones(n), v, k)
     cells, by_class = learned.cells, shares(np.bincount(y, minlength=k).astype(float), 0.0, factor)
-    new = compress([{-1, v + 3, *rng.choice(v, 12).tolist()}, set(), {v}, set(range(v)), {0, 1, 2}])
+    new = compress([{-1, -7, v + 3, *rng.choice(v, 12).tolist()}, set(), {v}, set(range(v)), {0, 1, 2}])
     own, damp = np.full(5, -1, dtype=np.int32), damped(new)
     evidence = all_evidence(tables_of(cells, strength, by_class), new, own, np.zeros(5))
     distinct, group = np.unique(by_class.factor, return_inverse=True)
@@ -413,10 +423,16 @@ def test_scores_are_weighted_evidence(k, factor):
         mine = cells.cls[np.concatenate(at)], cells.val[np.concatenate(at)]
         out, there = np.zeros((2, 5, k)), np.zeros((2, 5), dtype=np.uint8)
         scale.answer(*new, damp, damp, column, slopes, out[0], there[0], ptr, *mine)
-        start, room = scale.records(cells.ptr)
-        scale.fill(cells.ptr, cells.cls, cells.val, column, slopes, start, room, 0, v)
+        sums = cells.ptr, cells.cls, cells.val, column, slopes
+        record_of, which, place, room = scale.records(*sums)
+        if len(which):
+            distinct_sums = {learned_sums(cells, w) for w in range(v)}
+            assert len(which) == len(place) == len(distinct_sums) < v
+            assert record_of[2] == record_of[v - 1]
+        for first, last in ((0, 3), (3, len(which) or v)):
+            scale.fill(*sums, which, place, room, first, last)
         for first, last in ((0, 2), (2, 2), (2, 5)):
-            scale.answer_by_records(*new, damp, damp, column, slopes, out[1], there[1], start, room, first, last)
+            scale.answer_by_records(*new, damp, damp, column, slopes, out[1], there[1], record_of, room, first, last)
         assert there.tolist() == [[one.any() for one in given]] * 2
         np.testing.assert_array_equal(out[0], out[1])
         np.testing.assert_allclose(out[0] - out[0][:, :1], expected - expected[:, :1], atol=1e-11)
@@ -427,3 +443,30 @@ def test_scores_are_weighted_evidence(k, factor):
         )
         slope = damp[3] * slopes.sum(axis=0)
         assert terms.sum() == pytest.approx(out[0, 3, 1] - out[0, 3, 0] - slope[1] + slope[0], abs=1e-11)
+
+
+@pytest.mark.parametrize("k", [3, 19, 40])
+def test_records_that_do_not_fit_are_refused(k):
+    learned = Corpus([{0, 1}, {1, 2}] * k, np.resize(np.arange(k), 2 * k).astype(np.int32), np.ones(2 * k), 3, k)
+    cells, column, one = learned.cells, np.zeros(0, dtype=np.int32), np.ones(1)
+    scale = kernel.ItemScale(
+        np.full(k, 1 / k), np.zeros(k, dtype=np.int32), one, np.array([*STRENGTHS, 1.0]), KNOTS,
+        np.ones((3, VECTORS)), 1.0, MIN_KNOWLEDGE, MAX_KNOWLEDGE,
+    )  # fmt: skip
+    sums = cells.ptr, cells.cls, cells.val, column, None
+    record_of, which, place, room = scale.records(*sums)
+    scale.fill(*sums, which, place, room, 0, len(which) or 3)
+    for first, last, short in ((0, 4, room), (2, 1, room), (-1, 1, room), (0, len(which) or 3, room[:8])):
+        with pytest.raises(ValueError, match="the records do not fit the sums"):
+            scale.fill(*sums, which, place, short, first, last)
+    for wrong in (
+        [(which + 3, place), (which - 9, place), (which, place - 2**20), (which, place + 2**29)] if k > 4 else []
+    ):
+        with pytest.raises(ValueError, match="the records do not fit the sums"):
+            scale.fill(*sums, *wrong, room, 0, len(which))
+    with pytest.raises(ValueError, match="the sums do not fit the rows"):
+        scale.records(cells.ptr, cells.cls + k, cells.val, column, None)
+    row = np.array([0, 3], dtype=np.int64), np.arange(3, dtype=np.int32), one, one, column, None
+    out = np.zeros((1, k)), np.zeros(1, dtype=np.uint8)
+    with pytest.raises(ValueError, match="there are no records"):
+        scale.answer_by_records(*row, *out, record_of, room[:3], 0, 1)

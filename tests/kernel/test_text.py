@@ -405,6 +405,19 @@ def test_pairs_are_a_dictionary(pairs, others):
             held.arrays(np.array([outside], dtype=np.int32))
 
 
+def test_many_pairs_are_a_dictionary():
+    """More than fit into the lines that they belong to, at every size of the table, copied and not."""
+    rng, held, known = np.random.default_rng(0), PairVocabulary(), {}
+    while len(known) < 20_000:
+        below = rng.choice([3, 60, 5_000, 2**31 - 1], (len(known) // 8 + 1, 2))
+        pairs = list(map(tuple, rng.integers(below).tolist()))
+        assert held.add(*columns(pairs)).tolist() == [known.setdefault(pair, len(known)) for pair in pairs]
+        others = [(b, a) for a, b in pairs]
+        for same in (held, held.copy()):
+            assert same.find(*columns(pairs + others)).tolist() == [known.get(pair, -1) for pair in pairs + others]
+    assert held.find(*columns(list(known))).tolist() == list(range(len(known)))
+
+
 small = st.integers(-1, 4)
 documents_of_numbers = st.lists(st.lists(small, max_size=12), max_size=5)
 

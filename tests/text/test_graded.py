@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from dataclasses import replace
+from itertools import pairwise
 
 import graded_by_hand as by_hand
 import numpy as np
@@ -21,7 +22,7 @@ from deciban.reading.labels import Labels, read_labels
 from deciban.text import graded, kept
 from deciban.text.documents import Texts
 from deciban.text.graded import Graded, TextChoice
-from deciban.text.items import BLOCKS, Lexicon, choose_blocks
+from deciban.text.items import BLOCKS, GAPS, Lexicon, choose_blocks
 from deciban.text.kept import Kept
 from deciban.text.sums import damped
 from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, PER_BLOCK, STRENGTHS, VECTORS
@@ -75,6 +76,35 @@ texts = st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join)
 @given(texts, st.sampled_from(["words", "pairs", "gaps", "characters", "repeats"]))
 def test_the_items_of_any_text(text, block):
     assert items_of(text, block) == by_hand.items(text, block)
+
+
+def rows_by_hand(text: str) -> dict[str, list]:
+    """The distinct items of a text of words between blanks, in the order in which they first come."""
+    words = text.split()
+    found = {"words": words, "pairs": list(pairwise(["", *words, ""])) if words else []}
+    found["gaps"] = [pair for shift in GAPS for pair in zip(words, words[shift:], strict=False)]
+    return {block: list(dict.fromkeys(items)) for block, items in found.items()}
+
+
+@pytest.mark.parametrize("others", [0, 50_000], ids=["few words known", "many"])
+@given(st.lists(st.lists(st.sampled_from("abcdefghij"), max_size=20).map(" ".join), min_size=1, max_size=5))
+def test_rows_are_distinct_items_in_order(others, documents):
+    """Learned, and asked about where half of the texts are known; where many words are known they are met otherwise."""
+    blocks, lexicon = ("words", "pairs", "gaps"), Lexicon()
+    lexicon.words.add([f"other{i}" for i in range(others)])
+    half = (len(documents) + 1) // 2
+    learned = lexicon.read(Documents(documents[:half]), 0, half, blocks)
+    asked = lexicon.numbered(Documents(documents), 0, len(documents), blocks)
+    for block in blocks:
+        expected = [rows_by_hand(text)[block] for text in documents]
+        (indptr, numbers), (asked_indptr, asked_numbers) = learned[block], asked[block]
+        named = lexicon.words.strings if block == "words" else lambda which, block=block: lexicon.parts(block, which)
+        assert [list(named(numbers[a:b])) for a, b in pairwise(indptr)] == expected[:half]
+        known = {item for row in expected[:half] for item in row}
+        for row, (a, b) in zip(expected, pairwise(asked_indptr), strict=True):
+            mine = asked_numbers[a:b]
+            assert (mine >= 0).tolist() == [item in known for item in row]
+            assert list(named(mine[mine >= 0])) == [item for item in row if item in known]
 
 
 def test_a_word_is_cut_where_it_is_no_word_any_more():

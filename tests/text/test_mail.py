@@ -20,8 +20,8 @@ from effort import growth
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deciban._kernel import mail as kernel
 from deciban._kernel import text as text_kernel
-from deciban._kernel.mail import header_fields
 from deciban.errors import FileError
 from deciban.text.mail import CONTENT_HEADERS, Mail, markup, read, read_mailbox, tokens
 from deciban.text.mail.decode import CODECS, characters, header, transfer
@@ -29,7 +29,9 @@ from deciban.text.mail.folders import LINE_BYTES
 from deciban.text.mail.markup import text_of_html
 from deciban.text.mail.message import MAX_BODY_CHARACTERS as LONGEST
 from deciban.text.mail.message import MAX_PART_BYTES as MOST_DATA
+from deciban.text.mail.message import field_name
 from deciban.text.mail.mime import FIELD, MAX_DEPTH, MAX_HEADER_BYTES, MAX_PARTS
+from deciban.text.mail.verdict import is_own
 
 SET = DATA / "spamassassin" / "spamassassin.jsonl.gz"
 TEXT_PART = "Content-Type: text/plain\n\n{}\n"
@@ -598,10 +600,38 @@ def test_header_fields_are_read_as_defined(text):
     while field := FIELD.match(raw, at):
         defined.append((field[1].decode(), header(field[2])))
         at = field.end()
-    assert header_fields(raw, 0, 1 << 20, header) == (defined, at)
-    some, end = header_fields(raw, 0, len(raw) // 2, header)  # of more than is read, fields that are whole
+    assert kernel.header_fields(raw, 0, 1 << 20, header) == (defined, at)
+    some, end = kernel.header_fields(raw, 0, len(raw) // 2, header)  # of more than is read, fields that are whole
     assert some == defined[: len(some)]
     assert end <= max(len(raw) // 2, 0)
+
+
+FIELD_NAMES = [
+    "X-Deciban",
+    "x-deciban-Evidence",
+    "X-Decibanned",
+    "x-decİban",
+    "Content-Type",
+    "CONTENT-type",
+    "content",
+]
+FIELD_NAMES += ["contenT-\u212a", "Subject", "x_y", "3", "-", "", "é", "\ud800", "a\0b", "A--9", "to ", "X-Deciban\xa0"]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(FIELD_NAMES) | st.text(max_size=4), st.text(max_size=6)), max_size=8).map(tuple),
+    st.none() | st.sets(st.sampled_from([name.lower() for name in FIELD_NAMES])),
+)
+def test_header_fields_are_chosen_and_written_as_defined(fields, wanted):
+    content: dict[str, str] = {}
+    for name, value in fields:
+        if name[:8].lower() == "content-":
+            content.setdefault(name.lower(), value[:3])
+    assert kernel.content_fields(fields, 3) == content
+    kept = tuple(field for field in fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted))
+    assert kernel.kept_fields(fields, wanted, is_own) == kept
+    lines = "".join(f"{field_name(name)}: {value}\n" for name, value in fields)
+    assert kernel.field_lines(fields, field_name) == lines
 
 
 def test_decoded_text_is_not_decoded_again():

@@ -120,6 +120,16 @@ def test_the_normal_form_is_that_of_python(texts, lower):
         assert [strings[i] for i in ids[a:b]] == (normal.lower() if lower else normal).split()
 
 
+@given(st.lists(strange, min_size=1, max_size=4), st.sampled_from(["plain words ", "e", "ab "]), st.booleans())
+def test_the_normal_form_of_few_strange_characters_among_many_plain_ones(texts, plain, lower):
+    """Most of such a text is not looked at."""
+    text = (plain * 200).join(["", *texts])
+    normal = unicodedata.normalize("NFKC", text)
+    words = Vocabulary()
+    ids, _, _ = kernel.tokenize(Documents([text], lower).normalised(), 0, 1, words, True, "spaces")
+    assert words.strings(ids) == (normal.lower() if lower else normal).split()
+
+
 def test_every_character_has_the_normal_form_of_python(thorough):
     for around in ("{0}", "e{0}\u0301", "\u1100{0}\u11a8", "か{0}"):
         texts = [around.format(chr(c)) for c in range(0, 0x110000, 1 if thorough else 17)]

@@ -1,17 +1,17 @@
 /* The pooled evidence of rows of items: what evidence_loops.h gives vector by vector, weighted and added up.
  *
  * For each item and strength there are what it knows, κ, and Σ_g r_g hat_g(κ), its belief; for each class λ. A row's
- * score is Σ belief·λ / √Σκ + u^-¾ Σ r λ + r Σ κ·λ / √Σκ², added over strengths. So there are two sums for each class,
- * with a lane for each strength that has any weight, and a lane for all items equally if they have any. With many
- * classes the roots are computed first, and there is one sum for each class. Numbers are kept
- * without room for other lanes: what a vector is loaded with beyond its own is masked out. */
+ * score is Σ belief·λ / √Σκ + u^-¾ Σ r λ + r Σ κ·λ / √Σκ², added over strengths: there is a lane for each strength that
+ * has any weight, and one for all items equally if they have any. The roots are computed first, in one pass over the
+ * items of a row; then λ in each lane has one factor, and is added to the scores in a second pass. In many a lane the
+ * belief of an item is 0: then its λ are not even read. */
 
 #ifndef DECIBAN_ANSWER_LOOPS_H
 #define DECIBAN_ANSWER_LOOPS_H
 
 #include "evidence_loops.h"
 
-enum { STRENGTHS = LANES - 1, MANY_CLASSES = 128 /* more than these */ };
+enum { LINE = 8, STRENGTHS = LANES - 1, ALL_CLASSES = 32 /* up to which a record has all of them */ };
 
 typedef struct { /* what all items of a block have in common */
     int64_t classes, hats, groups;
@@ -21,6 +21,7 @@ typedef struct { /* what all items of a block have in common */
     double strength[LANES], alike[LANES], by_know[LANES], entropy, least, most;
     double all_pseudo[GROUPS], log_m[GROUPS * LANES], pseudo_sum;
     int lanes, stride;   /* strengths in use; with that of all equally, if it is in use */
+    int always;          /* whether an item counts whatever its beliefs are */
     int64_t mask[LANES]; /* of the latter */
 } Scale;
 
@@ -54,6 +55,8 @@ static void scale_fill(Scale *t, const double *strength, const double *weights) 
         t->by_know[s] = s < t->lanes ? t->weights[s][t->hats + 1] : 0.0;
         t->mask[s] = s < t->stride ? -1 : 0;
     }
+    t->always = alike;
+    for (int s = 0; s < t->lanes; s++) t->always |= t->by_know[s] != 0.0;
 }
 
 /* As many numbers as there are lanes in use; LANES of them can be read. */
@@ -119,32 +122,40 @@ INLINE void weigh(const Scale *t, const int32_t *cls, const double *val, int64_t
     if (t->stride > t->lanes) head[2 * t->lanes] = 1.0;
 }
 
-/* An item's record: the number of its cells, κ, beliefs, the lifts of groups without it, the classes of its cells, two
- * in the room of a number, and the lifts of cells. With many classes lifts are stored lane by lane; and an item that most
- * of them have has a lift for every class, and no list of classes. */
-INLINE int has_many_classes(const Scale *t) { return t->classes > MANY_CLASSES; }
+/* An item's record is κ and beliefs by lane; and for each lane the λ of all classes, side by side. If there are more
+ * than ALL_CLASSES, and most of them do not have the item, there are only the lifts of those that have it, after their
+ * number, the lifts of groups without it, and which classes they are, two in the room of a number. */
+INLINE int64_t all_size(const Scale *t) { return (t->classes + LANES - 1) / LANES * LANES; }
 
-INLINE int in_most_classes(const Scale *t, int64_t n) { return has_many_classes(t) && 3 * n >= 2 * t->classes; }
+INLINE int has_number(const Scale *t) { return t->classes > ALL_CLASSES; }
 
-INLINE int64_t fixed_size(const Scale *t) {
-    return 1 + head_size(t) + (t->groups > 1 ? t->stride * t->groups : 0);
-}
+INLINE int has_all(const Scale *t, int64_t n) { return !has_number(t) || 3 * n >= 2 * t->classes; }
+
+INLINE int64_t none_size(const Scale *t) { return t->groups > 1 ? t->stride * t->groups : 0; }
 
 INLINE int64_t record_size(const Scale *t, int64_t n) {
-    return fixed_size(t) + (in_most_classes(t, n) ? t->stride * t->classes : (n + 1) / 2 + t->stride * n);
+    const int64_t head = head_size(t) + has_number(t);
+    const int64_t size = head + (has_all(t, n) ? t->stride * all_size(t) : none_size(t) + (n + 1) / 2 + t->stride * n);
+    return (size + LINE - 1) / LINE * LINE; /* the head is in one line of the cache */
 }
 
 INLINE void fill_record(const Scale *t, const int32_t *cls, const double *val, int64_t n, double *record) {
-    const int64_t stride = t->stride, k = t->classes;
-    double *const cells = record + fixed_size(t), *const none = record + 1 + head_size(t);
-    record[0] = (double)n;
-    if (in_most_classes(t, n)) {
-        memset(cells, 0, (size_t)(stride * k) * sizeof(double));
-        weigh(t, cls, val, n, record + 1, (Lifts){cells, 1, 1, k}, none);
+    const int64_t stride = t->stride, k = t->classes, row = all_size(t);
+    double *const cells = record + head_size(t) + has_number(t);
+    double none[GROUPS * LANES];
+    if (has_number(t)) record[head_size(t)] = (double)n;
+    if (!n) {
+        memset(record, 0, (size_t)record_size(t, n) * sizeof(double));
+    } else if (has_all(t, n)) {
+        memset(cells, 0, (size_t)(stride * row) * sizeof(double));
+        weigh(t, cls, val, n, record, (Lifts){cells, 1, 1, row}, none);
+        for (int64_t c = 0; c < k && t->groups > 1; c++)
+            for (int64_t s = 0; s < stride; s++) cells[row * s + c] += none[stride * t->group[c] + s];
     } else {
-        const Lifts by_lane = {cells + (n + 1) / 2, 0, 1, n}, by_cell = {cells + (n + 1) / 2, 0, stride, 1};
-        weigh(t, cls, val, n, record + 1, has_many_classes(t) ? by_lane : by_cell, none);
-        memcpy(cells, cls, (size_t)n * sizeof *cls);
+        int32_t *const classes = (int32_t *)(cells + none_size(t));
+        weigh(t, cls, val, n, record, (Lifts){cells + none_size(t) + (n + 1) / 2, 0, 1, n}, none);
+        memcpy(cells, none, (size_t)none_size(t) * sizeof(double));
+        memcpy(classes, cls, (size_t)n * sizeof *cls);
     }
 }
 
@@ -169,9 +180,9 @@ INLINE Ending ending(const Scale *t, Knowledge sum, double damp) {
 
 INLINE double total_of(lanes x) { return (x[0] + x[1]) + (x[2] + x[3]); }
 
-INLINE lanes know_of(const Scale *t, const double *record) { return masked(record + 1, mask_of(t)); }
+INLINE lanes know_of(const Scale *t, const double *record) { return masked(record, mask_of(t)); }
 
-INLINE lanes belief_of(const Scale *t, const double *record) { return masked(record + 1 + t->lanes, mask_of(t)); }
+INLINE lanes belief_of(const Scale *t, const double *record) { return masked(record + t->lanes, mask_of(t)); }
 
 INLINE void add_knowledge(const Scale *t, const double *record, Knowledge *sum) {
     const lanes know = know_of(t, record);
@@ -184,99 +195,64 @@ INLINE lanes multiplier(const Scale *t, const double *record, Ending how) {
     return belief_of(t, record) * how.first + know_of(t, record) * how.second;
 }
 
-/* Unless classes are many there are two sums for each, of beliefs and of κ times λ: one pass over items is enough. */
-typedef struct {
-    lanes by_belief, by_know;
-} Pair;
-
-typedef struct {
-    Knowledge known;
-    Pair of_class[MANY_CLASSES], absent[GROUPS];
-} Sums;
-
-INLINE void begin_sums(const Scale *t, Sums *row) {
-    memset(&row->known, 0, sizeof row->known);
-    memset(row->of_class, 0, (size_t)t->classes * sizeof(Pair));
-    if (t->groups > 1) memset(row->absent, 0, (size_t)t->groups * sizeof(Pair));
-}
-
-INLINE void add_pair(Pair *sum, lanes belief, lanes know, lanes log_odds) {
-    sum->by_belief += belief * log_odds;
-    sum->by_know += know * log_odds;
-}
-
-INLINE double score_of(const Pair *sum, Ending how) {
-    return total_of(sum->by_belief * how.first + sum->by_know * how.second);
-}
-
-INLINE void add_to_sums(const Scale *t, const double *record, Sums *row) {
-    const places mask = mask_of(t);
-    const lanes know = know_of(t, record), belief = belief_of(t, record);
-    const double *const after_head = record + 1 + head_size(t);
-    add_knowledge(t, record, &row->known);
-    const int64_t n = (int64_t)record[0];
-    const double *const cells = record + fixed_size(t), *const lift = cells + (n + 1) / 2;
-    const int32_t *const cls = (const int32_t *)cells;
-    for (int64_t j = 0; j < t->groups && t->groups > 1; j++)
-        add_pair(row->absent + j, belief, know, masked(after_head + t->stride * j, mask));
-    for (int64_t f = 0; f < n; f++) add_pair(row->of_class + cls[f], belief, know, masked(lift + t->stride * f, mask));
-}
-
-/* Adds the scores of a row, whose items are all there, to `out`. */
-INLINE void end_sums(const Scale *t, const Sums *row, double damp, double *out) {
-    const Ending how = ending(t, row->known, damp);
-    double by_group[GROUPS];
-    for (int64_t j = 0; j < t->groups; j++)
-        by_group[j] = t->groups > 1 ? score_of(row->absent + j, how) : 0.0;
-    for (int64_t c = 0; c < t->classes; c++) out[c] += score_of(row->of_class + c, how) + by_group[t->group[c]];
-}
-
 enum { CHUNK = 64 }; /* cells */
 
-/* out[class of cell] += Σ by·lift, over the lanes that count. */
+/* out[class of cell] += Σ by·lift, over the lanes that count; without classes cells are those of all. */
 INLINE void add_lifts(const int32_t *cls, const double *const *lift, const double *by, int lanes_used, int64_t n,
                       double *restrict out) {
     double each[CHUNK];
-    for (int64_t begin = 0; begin < n; begin += CHUNK) {
+    for (int64_t c = 0; c < n && !cls; c += LANES) {
+        lanes sum = by[0] * from(lift[0] + c);
+        for (int s = 1; s < lanes_used; s++) sum += by[s] * from(lift[s] + c);
+        *(lanes *)(out + c) += sum;
+    }
+    for (int64_t begin = 0; begin < n && cls; begin += CHUNK) {
         const int64_t some = n - begin < CHUNK ? n - begin : CHUNK;
-        double *const restrict to = cls ? each : out + begin;
         for (int64_t f = 0; f < some; f++) {
             double sum = by[0] * lift[0][begin + f];
             for (int s = 1; s < lanes_used; s++) sum += by[s] * lift[s][begin + f];
-            to[f] = cls ? sum : to[f] + sum;
+            each[f] = sum;
         }
-        for (int64_t f = 0; f < some && cls; f++) out[cls[begin + f]] += each[f];
+        for (int64_t f = 0; f < some; f++) out[cls[begin + f]] += each[f];
     }
 }
 
-/* With many classes the lifts of an item are added to the scores at once, in a second pass over items: sums for each
- * class and lane would not fit into the first-level cache. Many an item has no weight: its lifts are not even read. */
-INLINE void add_to_many(const Scale *t, Ending how, const double *record, double *out, double *absent) {
+typedef struct { /* the scores of a row, in room of its own */
+    double *of_class; /* (all_size,) */
+    double absent[GROUPS];
+} Sums;
+
+INLINE void begin_sums(const Scale *t, Sums *row) {
+    memset(row->of_class, 0, (size_t)all_size(t) * sizeof(double));
+    memset(row->absent, 0, (size_t)t->groups * sizeof(double));
+}
+
+INLINE void add_to_sums(const Scale *t, Ending how, const double *record, Sums *row) {
     const lanes multiply = multiplier(t, record, how);
-    const int64_t n = (int64_t)record[0], k = t->classes;
-    const int dense = in_most_classes(t, n);
-    const double *const cells = record + fixed_size(t), *const lifts = dense ? cells : cells + (n + 1) / 2;
+    const int64_t n = has_number(t) ? (int64_t)record[head_size(t)] : 0;
+    const int whole = has_all(t, n);
+    const double *const cells = record + head_size(t) + has_number(t);
+    const double *const lifts = whole ? cells : cells + none_size(t) + (n + 1) / 2;
+    const int64_t count = whole ? all_size(t) : n;
     const double *lift[LANES];
     double by[LANES];
     int used = 0;
     for (int s = 0; s < t->stride; s++)
-        if (multiply[s] != 0.0) {
+        if (!has_number(t) || multiply[s] != 0.0) { /* to skip few numbers takes longer than to add them */
             by[used] = multiply[s];
-            lift[used++] = lifts + (dense ? k : n) * s;
+            lift[used++] = lifts + count * s;
         }
-    if (!used) return;
-    for (int64_t j = 0; j < t->groups && t->groups > 1; j++)
-        absent[j] += total_of(multiply * masked(record + 1 + head_size(t) + t->stride * j, mask_of(t)));
-    const int32_t *const cls = dense ? NULL : (const int32_t *)cells;
-    const int64_t count = dense ? k : n;
-    if (used == 1) add_lifts(cls, lift, by, 1, count, out);
-    else if (used == 2) add_lifts(cls, lift, by, 2, count, out);
-    else if (used == 3) add_lifts(cls, lift, by, 3, count, out);
-    else add_lifts(cls, lift, by, 4, count, out);
+    for (int64_t j = 0; j < t->groups && t->groups > 1 && !whole; j++)
+        row->absent[j] += total_of(multiply * masked(cells + t->stride * j, mask_of(t)));
+    const int32_t *const cls = whole ? NULL : (const int32_t *)(cells + none_size(t));
+    if (used == 1) add_lifts(cls, lift, by, 1, count, row->of_class);
+    else if (used == 2) add_lifts(cls, lift, by, 2, count, row->of_class);
+    else if (used == 3) add_lifts(cls, lift, by, 3, count, row->of_class);
+    else if (used == 4) add_lifts(cls, lift, by, 4, count, row->of_class);
 }
 
-INLINE void end_many(const Scale *t, const double *absent, double *out) {
-    for (int64_t c = 0; c < t->classes && t->groups > 1; c++) out[c] += absent[t->group[c]];
+INLINE void end_sums(const Scale *t, const Sums *row, double *out) {
+    for (int64_t c = 0; c < t->classes; c++) out[c] += row->of_class[c] + row->absent[t->group[c]];
 }
 
 /* What rows are made of, and where their scores go. `column` has the column of x of each item, −1 for none. */
@@ -300,60 +276,50 @@ INLINE void add_slopes(const Asked *rows, int64_t k, int64_t i, int64_t w, doubl
 }
 
 /* The scores of rows whose entries have their own sums: those of entry e are at ptr[e]..ptr[e + 1]. There is room for
- * the records of the longest row, or of one item unless classes are many. */
+ * the sums of a row, and for the records of the longest one. */
 CLONES void answer_directly(const Scale *t, const Asked *rows, const int64_t *ptr, const int32_t *cls, const double *val,
                             double *room, int64_t first, int64_t last) {
-    Sums sums;
+    Sums sums = {.of_class = room};
     for (int64_t i = first; i < last; i++) {
         const int64_t begin = rows->indptr[i], end = rows->indptr[i + 1];
         double *const out = rows->out + i * t->classes;
+        double *at = room + all_size(t);
         Knowledge known = {0};
-        if (!has_many_classes(t)) begin_sums(t, &sums);
-        const double *at = room;
         for (int64_t e = begin; e < end; e++) {
             const int64_t n = ptr[e + 1] - ptr[e];
             if (rows->slopes) add_slopes(rows, t->classes, i, rows->indices[e], rows->x[i], out);
             if (!n) continue;
-            fill_record(t, cls + ptr[e], val + ptr[e], n, (double *)at);
-            if (has_many_classes(t)) {
-                add_knowledge(t, at, &known);
-                at += record_size(t, n);
-            } else {
-                add_to_sums(t, at, &sums);
-            }
-        }
-        if (!has_many_classes(t)) {
-            end_sums(t, &sums, rows->damp[i], out);
-            continue;
+            fill_record(t, cls + ptr[e], val + ptr[e], n, at);
+            add_knowledge(t, at, &known);
+            at += record_size(t, n);
         }
         const Ending how = ending(t, known, rows->damp[i]);
-        double absent[GROUPS] = {0.0};
-        at = room;
+        begin_sums(t, &sums);
+        at = room + all_size(t);
         for (int64_t e = begin; e < end; e++) {
             const int64_t n = ptr[e + 1] - ptr[e];
             if (!n) continue;
-            add_to_many(t, how, at, out, absent);
+            add_to_sums(t, how, at, &sums);
             at += record_size(t, n);
         }
-        end_many(t, absent, out);
+        end_sums(t, &sums, out);
     }
 }
 
 /* λ of a class, by an item's record. */
 INLINE lanes log_odds_of(const Scale *t, const double *record, int64_t c) {
-    const double *const after_head = record + 1 + head_size(t);
-    const int64_t n = (int64_t)record[0];
-    const double *const cells = record + fixed_size(t);
-    lanes out = t->groups > 1 ? masked(after_head + t->stride * t->group[c], mask_of(t)) : all(0.0);
-    if (in_most_classes(t, n)) {
-        for (int s = 0; s < t->stride; s++) out[s] += cells[t->classes * s + c];
+    const int64_t n = has_number(t) ? (int64_t)record[head_size(t)] : 0;
+    const double *const cells = record + head_size(t) + has_number(t);
+    lanes out = all(0.0);
+    if (has_all(t, n)) {
+        for (int s = 0; s < t->stride; s++) out[s] = cells[all_size(t) * s + c];
         return out;
     }
-    const int32_t *const cls = (const int32_t *)cells;
+    if (t->groups > 1) out = masked(cells + t->stride * t->group[c], mask_of(t));
+    const int32_t *const cls = (const int32_t *)(cells + none_size(t));
     for (int64_t f = 0; f < n; f++)
         if (cls[f] == c)
-            for (int s = 0; s < t->stride; s++)
-                out[s] += cells[(n + 1) / 2 + (has_many_classes(t) ? n * s + f : t->stride * f + s)];
+            for (int s = 0; s < t->stride; s++) out[s] += cells[none_size(t) + (n + 1) / 2 + n * s + f];
     return out;
 }
 
@@ -377,58 +343,87 @@ CLONES void answer_terms(const Scale *t, const int64_t *ptr, const int32_t *cls,
     }
 }
 
-/* Records of items first..last, at start[item]; −1: it has none. */
-CLONES void fill_records(const Scale *t, const int64_t *ptr, const int32_t *cls, const double *val, const int64_t *start,
-                         double *records, int64_t first, int64_t last) {
-    for (int64_t w = first; w < last; w++)
-        if (start[w] >= 0) fill_record(t, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], records + start[w]);
+/* ---- records of all items ---- */
+
+/* Items with the same sums have the same record. record_of[item] is where it begins, in LANES numbers, times two, plus
+ * one if the item has a column; the first record is that of unknown items. */
+typedef struct {
+    const uint32_t *record_of;
+    int64_t items;
+    const double *room;
+} Records;
+
+INLINE uint32_t entry_of(const Records *records, int64_t item) {
+    return (uint64_t)item < (uint64_t)records->items ? records->record_of[item] : 0;
+}
+
+INLINE const double *record_at(const Records *records, uint32_t entry) {
+    return records->room + (int64_t)(entry >> 1) * LANES;
+}
+
+/* Records of some items, at place[i]. */
+CLONES void fill_records(const Scale *t, const int64_t *ptr, const int32_t *cls, const double *val, const int32_t *which,
+                         const int32_t *place, double *room, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) {
+        const int64_t w = which[i];
+        fill_record(t, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], room + (int64_t)place[i] * LANES);
+    }
 }
 
 INLINE void fetch(const double *at, int64_t bytes) {
     for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch((const char *)at + b);
 }
 
-enum { SOON = 8, LATER = 16 }; /* entries ahead */
+enum { NEAR = 6, SOON = 16, LATER = 40 }; /* entries ahead */
 
-/* The scores of rows by records; items from `items` on, and below 0, have no evidence. */
-CLONES void answer_by_records(const Scale *t, const Asked *rows, int64_t items, const int64_t *start,
-                              const double *records, int64_t first, int64_t last) {
-    const int64_t after = rows->indptr[last];
-    const int64_t ahead = 8 * (fixed_size(t) + 16);
-    Sums sums;
+/* Where the record of an entry to come is, and the head of another one. */
+INLINE void fetch_heads(const Records *records, const int32_t *indices, int64_t e, int64_t end) {
+    if (e + LATER < end && (uint64_t)indices[e + LATER] < (uint64_t)records->items)
+        __builtin_prefetch(records->record_of + indices[e + LATER]);
+    if (e + SOON < end) __builtin_prefetch(record_at(records, entry_of(records, indices[e + SOON])));
+}
+
+/* Whether an item adds anything to scores. */
+INLINE int counts(const Scale *t, const double *record) {
+    if (t->always) return 1;
+    const places any = belief_of(t, record) != 0.0;
+    return (any[0] | any[1] | any[2] | any[3]) & 1;
+}
+
+/* Room for what is found out about the items of a row. */
+typedef struct {
+    double *sums;           /* (all_size,) */
+    const double **records; /* of those that count */
+    int32_t *common;        /* those that have columns */
+} RowRoom;
+
+/* The scores of rows by records. */
+CLONES void answer_by_records(const Scale *t, const Asked *rows, const Records *records, RowRoom room, int64_t first,
+                              int64_t last) {
+    const int64_t after = rows->indptr[last], ahead = 8 * (head_size(t) + (has_number(t) ? 16 : t->stride * all_size(t)));
+    Sums sums = {.of_class = room.sums};
     for (int64_t i = first; i < last; i++) {
-        const int64_t begin = rows->indptr[i], end = rows->indptr[i + 1];
         double *const out = rows->out + i * t->classes;
         Knowledge known = {0};
-        if (!has_many_classes(t)) begin_sums(t, &sums);
-        for (int64_t e = begin; e < end; e++) {
-            if (e + LATER < after) {
-                const int64_t w = rows->indices[e + LATER];
-                if (w >= 0 && w < items) __builtin_prefetch(start + w);
-                if (w >= 0 && w < rows->columns) __builtin_prefetch(rows->column + w);
-            }
-            if (e + SOON < after) {
-                const int64_t w = rows->indices[e + SOON];
-                if (w >= 0 && w < items && start[w] >= 0) fetch(records + start[w], ahead);
-            }
-            const int64_t w = rows->indices[e];
-            if (w < 0 || w >= items) continue;
-            if (rows->slopes) add_slopes(rows, t->classes, i, w, rows->x[i], out);
-            if (start[w] < 0) continue;
-            if (has_many_classes(t)) add_knowledge(t, records + start[w], &known);
-            else add_to_sums(t, records + start[w], &sums);
-        }
-        if (!has_many_classes(t)) {
-            end_sums(t, &sums, rows->damp[i], out);
-            continue;
+        int64_t count = 0, common = 0;
+        for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
+            fetch_heads(records, rows->indices, e, after);
+            const uint32_t entry = entry_of(records, rows->indices[e]);
+            const double *const record = record_at(records, entry);
+            add_knowledge(t, record, &known);
+            room.records[count] = record;
+            count += counts(t, record);
+            room.common[common] = rows->indices[e];
+            common += entry & 1;
         }
         const Ending how = ending(t, known, rows->damp[i]);
-        double absent[GROUPS] = {0.0};
-        for (int64_t e = begin; e < end; e++) {
-            const int64_t w = rows->indices[e];
-            if (w >= 0 && w < items && start[w] >= 0) add_to_many(t, how, records + start[w], out, absent);
+        for (int64_t e = 0; e < common && rows->slopes; e++) add_slopes(rows, t->classes, i, room.common[e], rows->x[i], out);
+        begin_sums(t, &sums);
+        for (int64_t e = 0; e < count; e++) {
+            if (e + NEAR < count) fetch(room.records[e + NEAR], ahead);
+            add_to_sums(t, how, room.records[e], &sums);
         }
-        end_many(t, absent, out);
+        end_sums(t, &sums, out);
     }
 }
 

@@ -76,7 +76,9 @@ class ItemScale:
     ) -> None: ...
     @property
     def says_nothing(self) -> bool: ...
-    def records(self, ptr: Array) -> tuple[Array, Floats]: ...
+    def records(
+        self, ptr: Array, cls: Codes, val: Floats, column: Codes, slopes: Floats | None
+    ) -> tuple[Codes, Codes, Codes, Floats]: ...
     def fill(
         self,
         ptr: Array,
@@ -84,7 +86,8 @@ class ItemScale:
         val: Floats,
         column: Codes,
         slopes: Floats | None,
-        start: Array,
+        which: Codes,
+        place: Codes,
         room: Floats,
         first: int,
         last: int,
@@ -114,7 +117,7 @@ class ItemScale:
         slopes: Floats | None,
         out: Floats,
         there: Array,
-        start: Array,
+        record_of: Codes,
         room: Floats,
         first: int,
         last: int,

@@ -7,7 +7,7 @@ and `val` how much of the item each has. Most items occur in a few classes only.
 
 import numpy as np
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 
 cdef extern from "evidence_loops.h":
@@ -45,7 +45,6 @@ cdef extern from "answer_loops.h":
     enum:
         LANES
         STRENGTHS
-        MANY_CLASSES
     ctypedef struct Scale:
         int64_t classes, hats, groups
         const double *pseudo
@@ -70,21 +69,32 @@ cdef extern from "answer_loops.h":
                          int64_t) noexcept nogil
     void answer_terms(const Scale*, const int64_t*, const int32_t*, const double*, int64_t, double, int64_t, int64_t,
                       double*, double*) noexcept nogil
-    void fill_records(const Scale*, const int64_t*, const int32_t*, const double*, const int64_t*, double*, int64_t,
-                      int64_t) noexcept nogil
-    void answer_by_records(const Scale*, const Asked*, int64_t, const int64_t*, const double*, int64_t,
-                           int64_t) noexcept nogil
+    ctypedef struct Records:
+        const uint32_t *record_of
+        int64_t items
+        const double *room
+    int64_t all_size(const Scale*) noexcept nogil
+    void fill_records(const Scale*, const int64_t*, const int32_t*, const double*, const int32_t*, const int32_t*, double*,
+                      int64_t, int64_t) noexcept nogil
+    ctypedef struct RowRoom:
+        double *sums
+        const double **records
+        int32_t *common
+    void answer_by_records(const Scale*, const Asked*, const Records*, RowRoom, int64_t, int64_t) noexcept nogil
 
 cdef extern from "few_classes_loops.h":
     enum:
         CACHE_LINE
         FEW_CLASSES
     int64_t few_size(int64_t) noexcept nogil
-    void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t, double*,
-                     int64_t, int64_t) noexcept nogil
-    void few_by_records(const Scale*, const Asked*, int64_t, const double*, int64_t, int64_t) noexcept nogil
+    void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, double*, int64_t,
+                     int64_t) noexcept nogil
+    void few_by_records(const Scale*, const Asked*, const Records*, int64_t, int64_t) noexcept nogil
     void few_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t,
                       int64_t) noexcept nogil
+
+cdef extern from "same_sums.h":
+    int64_t group_by_sums(const int64_t*, const int32_t*, const double*, int64_t, int32_t*, int32_t*) noexcept nogil
 
 
 def class_sums(const int64_t[::1] indptr, const int32_t[::1] indices, const int32_t[::1] y, const double[::1] amount,
@@ -270,6 +280,18 @@ cdef int set_columns(Asked* rows, int64_t k, const int32_t[::1] column, const do
     return 0
 
 
+cdef object record_room(int64_t size, int64_t first):
+    """Room for so many numbers, at the beginning of a line of the cache; the first ones are zeros."""
+    room = np.empty(size + CACHE_LINE // 8)
+    cdef Py_ssize_t begin = -room.ctypes.data % CACHE_LINE // 8
+    room[begin:begin + first] = 0.0
+    return room[begin:begin + size]
+
+
+cdef enum:
+    MOST_PLACES = 0x3FFFFFFF  # of records
+
+
 cdef class ItemScale:
     """What all items of a block have in common when rows are scored: pseudo-counts, their strengths, and weights."""
     cdef Scale scale
@@ -302,48 +324,72 @@ cdef class ItemScale:
         """Whether no vector has any weight."""
         return self.scale.lanes == 0
 
-    cdef bint has_few_classes(self) noexcept:
+    cdef bint has_few_classes(self) noexcept nogil:
         return self.scale.classes <= FEW_CLASSES
 
-    def records(self, const int64_t[::1] ptr):
-        """Where the record of each item with cells at ptr[item]..ptr[item + 1] begins, −1 if it has none, and room for
-        all of them. With few classes all have one of the same size, one after the other, and so has an unknown item."""
+    def records(self, const int64_t[::1] ptr not None, const int32_t[::1] cls not None, const double[::1] val not None,
+                const int32_t[::1] column, const double[:, ::1] slopes):
+        """Room for the records of items, whose sums are at ptr[item]..ptr[item + 1]; `column` and `slopes` are as in
+        `answer`. Returns where the record of each item is, of which items there is one and where, and the room.
+
+        Items with the same sums share a record. With few classes each has its own, and the first three are empty.
+        """
         cdef Py_ssize_t n = ptr.shape[0] - 1, w
-        cdef int64_t[::1] start
-        cdef int64_t at = 0
+        cdef int32_t[::1] group, which, place
+        cdef uint32_t[::1] record_of
+        cdef int64_t at = record_size(&self.scale, 0), count
+        cdef Asked columns
+        self.check_sums(ptr, cls, val, n)
         if self.has_few_classes():
-            at = (n + 1) * few_size(self.scale.classes)
-            room = np.empty(at + CACHE_LINE // 8)
-            w = -room.ctypes.data % CACHE_LINE // 8
-            return np.zeros(0, dtype=np.int64), room[w:w + at]
-        start = np.empty(n, dtype=np.int64)
+            at = few_size(self.scale.classes)
+            none = np.empty(0, dtype=np.int32)
+            return none.view(np.uint32), none, none, record_room((n + 1) * at, at)
+        set_columns(&columns, self.scale.classes, column, slopes)
+        group, which = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
         with nogil:
-            for w in range(n):
-                start[w] = at if ptr[w + 1] > ptr[w] else -1
-                at += record_size(&self.scale, ptr[w + 1] - ptr[w]) if ptr[w + 1] > ptr[w] else 0
-        return np.asarray(start), np.empty(at + LANES)  # lanes that are not in use are read too
+            count = group_by_sums(&ptr[0], &cls[0] if cls.shape[0] else NULL, &val[0] if val.shape[0] else NULL, n,
+                                  &group[0], &which[0])
+        if count < 0:
+            raise MemoryError()
+        place, record_of = np.empty(count, dtype=np.int32), np.empty(n, dtype=np.uint32)
+        for w in range(count):
+            if at // LANES > MOST_PLACES:
+                raise MemoryError("there are too many items for their evidence to be kept")
+            place[w] = <int32_t> (at // LANES)
+            at += record_size(&self.scale, ptr[which[w] + 1] - ptr[which[w]])
+        for w in range(n):
+            record_of[w] = <uint32_t> place[group[w]] << 1 | (w < columns.columns and columns.column[w] >= 0)
+        return np.asarray(record_of), np.asarray(which[:count]), np.asarray(place), record_room(
+            at + LANES, record_size(&self.scale, 0))  # lanes that are not in use are read too
 
     def fill(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const int32_t[::1] column,
-             const double[:, ::1] slopes, const int64_t[::1] start, double[::1] room, Py_ssize_t first, Py_ssize_t last):
-        """The records of items first..last, in the room that `records` made; `column` and `slopes` are as in `answer`."""
-        cdef Py_ssize_t n = ptr.shape[0] - 1
-        cdef bint few = self.has_few_classes()
-        cdef bint wrong = not 0 <= first <= last <= n or val.shape[0] != cls.shape[0] or ptr[n] > cls.shape[0]
+             const double[:, ::1] slopes, const int32_t[::1] which, const int32_t[::1] place, double[::1] room,
+             Py_ssize_t first, Py_ssize_t last):
+        """The records of which[first:last], or with few classes of items first..last, in the room that `records` made for
+        these sums."""
+        cdef Py_ssize_t n = ptr.shape[0] - 1, i, most = n if self.has_few_classes() else which.shape[0]
+        cdef bint wrong = not 0 <= first <= last <= most or val.shape[0] != cls.shape[0] or ptr[n] > cls.shape[0]
         cdef Asked columns
-        if few:
-            wrong |= room.shape[0] != (n + 1) * few_size(self.scale.classes)
+        if self.has_few_classes():
+            wrong |= room.shape[0] < (n + 1) * few_size(self.scale.classes)
         else:
-            wrong |= start.shape[0] != n
+            wrong |= which.shape[0] != place.shape[0]
+            for i in range(first, last if not wrong else first):
+                wrong = wrong or not 0 <= which[i] < n or place[i] < 0
+                wrong = wrong or <int64_t> place[i] * LANES + record_size(
+                    &self.scale, ptr[which[i] + 1] - ptr[which[i]]) > room.shape[0]
         if wrong:
             raise ValueError("the records do not fit the sums")
-        if few:
-            set_columns(&columns, self.scale.classes, column, slopes)
-            with nogil:
+        if first == last:
+            return
+        set_columns(&columns, self.scale.classes, column, slopes)
+        with nogil:
+            if self.has_few_classes():
                 few_records(&self.scale, &columns, &ptr[0], &cls[0] if cls.shape[0] else NULL,
-                            &val[0] if val.shape[0] else NULL, n, &room[0], first, last)
-        elif first < last and cls.shape[0]:
-            with nogil:
-                fill_records(&self.scale, &ptr[0], &cls[0], &val[0], &start[0], &room[0], first, last)
+                            &val[0] if val.shape[0] else NULL, &room[0], first, last)
+            else:
+                fill_records(&self.scale, &ptr[0], &cls[0] if cls.shape[0] else NULL,
+                             &val[0] if val.shape[0] else NULL, &which[0], &place[0], &room[0], first, last)
 
     cdef int ask(self, Asked* rows, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
                  const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes, double[:, ::1] out,
@@ -367,16 +413,16 @@ cdef class ItemScale:
         return 0
 
     cdef int64_t room(self, const int64_t[::1] indptr, const int64_t[::1] ptr) noexcept nogil:
-        """The numbers in the records of the row that has most; in the largest record, unless classes are many."""
-        cdef int64_t k = self.scale.classes, most = record_size(&self.scale, k), own
+        """The numbers in the sums of a row, and in the records of the row that has most."""
+        cdef int64_t most = 0, own
         cdef Py_ssize_t i, e
-        for i in range(indptr.shape[0] - 1 if k > MANY_CLASSES else 0):
+        for i in range(indptr.shape[0] - 1):
             own = 0
             for e in range(indptr[i], indptr[i + 1]):
                 if ptr[e + 1] > ptr[e]:
                     own += record_size(&self.scale, ptr[e + 1] - ptr[e])
             most = max(most, own)
-        return most + LANES  # lanes that are not in use are read too
+        return all_size(&self.scale) + most + LANES  # lanes that are not in use are read too
 
     cdef int check_sums(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val,
                         Py_ssize_t entries) except -1:
@@ -435,19 +481,37 @@ cdef class ItemScale:
 
     def answer_by_records(self, const int64_t[::1] indptr, const int32_t[::1] indices, const double[::1] damp,
                           const double[::1] x, const int32_t[::1] column, const double[:, ::1] slopes,
-                          double[:, ::1] out, uint8_t[::1] there, const int64_t[::1] start, const double[::1] room,
+                          double[:, ::1] out, uint8_t[::1] there, const uint32_t[::1] record_of, const double[::1] room,
                           Py_ssize_t first, Py_ssize_t last):
         """The same for rows first..last by the records of items; those that have none add nothing."""
         cdef Asked rows
+        cdef Records records
+        cdef RowRoom own
+        cdef int64_t longest = 0
+        cdef Py_ssize_t i
         if first >= last:
             return
-        if self.has_few_classes() and not room.shape[0]:
+        if room.shape[0] < (few_size(self.scale.classes) if self.has_few_classes() else record_size(&self.scale, 0) + LANES):
             raise ValueError("there are no records")
         self.ask(&rows, indptr, indices, damp, x, column, slopes, out, there, first, last)
+        records.record_of, records.items = &record_of[0] if record_of.shape[0] else NULL, record_of.shape[0]
+        records.room = &room[0]
         if self.has_few_classes():
+            records.items = room.shape[0] // few_size(self.scale.classes) - 1
             with nogil:
-                few_by_records(&self.scale, &rows, room.shape[0] // few_size(self.scale.classes) - 1, &room[0], first, last)
+                few_by_records(&self.scale, &rows, &records, first, last)
             return
-        with nogil:
-            answer_by_records(&self.scale, &rows, start.shape[0], &start[0] if start.shape[0] else NULL,
-                              &room[0] if room.shape[0] else NULL, first, last)
+        for i in range(first, last):
+            longest = max(longest, indptr[i + 1] - indptr[i])
+        own.sums = <double*> malloc(all_size(&self.scale) * sizeof(double))
+        own.records = <const double**> malloc((longest + 1) * sizeof(double*))
+        own.common = <int32_t*> malloc((longest + 1) * sizeof(int32_t))
+        try:
+            if own.sums == NULL or own.records == NULL or own.common == NULL:
+                raise MemoryError()
+            with nogil:
+                answer_by_records(&self.scale, &rows, &records, own, first, last)
+        finally:
+            free(own.sums)
+            free(own.records)
+            free(own.common)

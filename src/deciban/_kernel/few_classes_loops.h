@@ -2,9 +2,8 @@
  *
  * Scores are needed up to a constant per row, so a record has what an item adds to each class over the first one: a
  * vector of its κ, whose last lane is 1 if the item has a column of x; and for each further class belief·λ, with that of
- * all items equally in the last lane, and κ·λ, with the slope of its column in the last lane. Records of all items have
- * the same size, those that have no evidence too, and another one of zeros follows for items that are unknown: nothing
- * has to be looked up, and there are no branches. */
+ * all items equally in the last lane, and κ·λ, with the slope of its column in the last lane. Every item has a record, of
+ * the same size, and the first one is that of unknown items: nothing has to be looked up, and there are no branches. */
 
 #ifndef DECIBAN_FEW_CLASSES_LOOPS_H
 #define DECIBAN_FEW_CLASSES_LOOPS_H
@@ -42,23 +41,21 @@ INLINE void few_fill(const Scale *t, const Asked *columns, int64_t item, const i
     }
 }
 
-/* Records of items first..last, and after the last of all that of unknown ones. */
+/* Records of items first..last. */
 CLONES void few_records(const Scale *t, const Asked *columns, const int64_t *ptr, const int32_t *cls, const double *val,
-                        int64_t items, double *records, int64_t first, int64_t last) {
+                        double *room, int64_t first, int64_t last) {
     for (int64_t w = first; w < last; w++)
-        few_fill(t, columns, w, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], records + w * few_size(t->classes));
-    if (last == items) few_fill(t, columns, -1, NULL, NULL, 0, records + items * few_size(t->classes));
+        few_fill(t, columns, w, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], room + (w + 1) * few_size(t->classes));
 }
 
-INLINE const double *few_record(const double *records, int64_t size, int64_t items, int64_t item) {
-    return records + size * ((uint64_t)item < (uint64_t)items ? item : items);
+INLINE const double *few_record(const Records *records, int64_t size, int64_t item) {
+    return records->room + size * ((uint64_t)item < (uint64_t)records->items ? item + 1 : 0);
 }
 
-/* The scores of rows by records, or by the sums of their entries, as in answer_directly; ptr is NULL or records are.
+/* The scores of rows by records, or by the sums of their entries, as in answer_directly: ptr is NULL or records are.
  * k is known to the compiler, so that the sums of a row stay in registers. */
-INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, const double *records, const int64_t *ptr,
-                          const int32_t *cls, const double *val, int64_t first, int64_t last,
-                          const int64_t k) {
+INLINE void few_answer_of(const Scale *t, const Asked *rows, const Records *records, const int64_t *ptr, const int32_t *cls,
+                          const double *val, int64_t first, int64_t last, const int64_t k) {
     const int64_t size = few_size(k), end = rows->indptr[last];
     double own[LANES * (2 * FEW_CLASSES - 1)];
     for (int64_t i = first; i < last; i++) {
@@ -70,8 +67,8 @@ INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, cons
                 few_fill(t, rows, rows->indices[e], cls + ptr[e], val + ptr[e], ptr[e + 1] - ptr[e], own);
             } else {
                 if (e + ENTRIES_AHEAD < end)
-                    fetch(few_record(records, size, items, rows->indices[e + ENTRIES_AHEAD]), size * (int64_t)sizeof *own);
-                record = few_record(records, size, items, rows->indices[e]);
+                    fetch(few_record(records, size, rows->indices[e + ENTRIES_AHEAD]), size * (int64_t)sizeof *own);
+                record = few_record(records, size, rows->indices[e]);
             }
             const lanes mine = from(record);
             know += mine;
@@ -95,14 +92,13 @@ INLINE void few_answer_of(const Scale *t, const Asked *rows, int64_t items, cons
     else if (t->classes == 3) few_answer_of(__VA_ARGS__, 3);                                                           \
     else few_answer_of(__VA_ARGS__, 4)
 
-CLONES void few_by_records(const Scale *t, const Asked *rows, int64_t items, const double *records, int64_t first,
-                           int64_t last) {
-    FOR_FEW_CLASSES(t, rows, items, records, NULL, NULL, NULL, first, last);
+CLONES void few_by_records(const Scale *t, const Asked *rows, const Records *records, int64_t first, int64_t last) {
+    FOR_FEW_CLASSES(t, rows, records, NULL, NULL, NULL, first, last);
 }
 
 CLONES void few_directly(const Scale *t, const Asked *rows, const int64_t *ptr, const int32_t *cls, const double *val,
                          int64_t first, int64_t last) {
-    few_answer_of(t, rows, 0, NULL, ptr, cls, val, first, last, t->classes);
+    few_answer_of(t, rows, NULL, ptr, cls, val, first, last, t->classes);
 }
 
 #endif

@@ -5,9 +5,12 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport uint32_t, uint64_t
-from libc.string cimport memchr
+from libc.string cimport memchr, memcpy
 
 cdef extern from "Python.h":
+    object PyUnicode_New(Py_ssize_t, uint32_t)
+    void* PyUnicode_DATA(object)
+    bint PyUnicode_IS_ASCII(object)
     uint32_t* PyUnicode_AsUCS4Copy(object) except NULL
     object PyUnicode_FromKindAndData(int, const void*, Py_ssize_t)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
@@ -74,6 +77,84 @@ def header_fields(bytes raw not None, Py_ssize_t at, Py_ssize_t most, decoded):
         return fields, at
     finally:
         PyMem_Free(out)
+
+
+cdef bint begins_with(object name, const char* prefix, Py_ssize_t size):
+    """Whether a name begins with a prefix of small letters and signs, in any case."""
+    cdef str text
+    cdef uint32_t c
+    cdef Py_ssize_t i
+    if not isinstance(name, str) or PyUnicode_GET_LENGTH(name) < size:
+        return False
+    text = name
+    for i in range(size):
+        c = <Py_UCS4> text[i]
+        if c != <uint32_t> prefix[i] and not (is_letter(prefix[i]) and c | 32 == <uint32_t> prefix[i]):
+            return False
+    return True
+
+
+def content_fields(fields, Py_ssize_t most):
+    """Of header fields whose names begin with "content-", the first `most` letters, by name in small letters; the first one
+    of each name."""
+    cdef dict out = {}
+    for name, value in fields:
+        if begins_with(name, "content-", 8):
+            out.setdefault(name.lower(), value[:most])
+    return out
+
+
+def kept_fields(tuple fields not None, wanted, is_own):
+    """Those of the wanted names, or all if that is None, without those that `is_own` is true for: their names begin with
+    "x-deciban"."""
+    cdef list out = None
+    cdef Py_ssize_t i
+    cdef bint kept
+    for i in range(len(fields)):
+        name = fields[i][0]
+        kept = not (begins_with(name, "x-deciban", 9) and is_own(name)) and (wanted is None or name.lower() in wanted)
+        if not kept and out is None:
+            out = list(fields[:i])
+        elif kept and out is not None:
+            out.append(fields[i])
+    return fields if out is None else tuple(out)
+
+
+cdef bint is_plain_name(str name):
+    """Whether it consists of letters, digits and hyphens of ASCII, of which the first is a letter."""
+    cdef const unsigned char* text = <const unsigned char*> PyUnicode_DATA(name)
+    cdef Py_ssize_t i, size = PyUnicode_GET_LENGTH(name)
+    if not PyUnicode_IS_ASCII(name) or not size or not is_letter(text[0]):
+        return False
+    for i in range(size):
+        if not is_letter(text[i]) and not 48 <= text[i] <= 57 and text[i] != c"-":
+            return False
+    return True
+
+
+def field_lines(fields, plain_name):
+    """The lines "Name: value" of header fields; names that are not of letters, digits and hyphens are given to
+    `plain_name`."""
+    cdef Py_ssize_t size = 0, n
+    cdef bint ascii = True
+    cdef list parts = []
+    cdef char* out
+    cdef str part
+    for name, value in fields:
+        name, value = f"{name}", f"{value}"  # strings as they are
+        part = name if is_plain_name(name) else plain_name(name)
+        parts += [part, ": ", value, "\n"]
+        ascii = ascii and PyUnicode_IS_ASCII(part) and PyUnicode_IS_ASCII(value)
+        size += PyUnicode_GET_LENGTH(part) + PyUnicode_GET_LENGTH(value) + 3
+    if not ascii:
+        return "".join(parts)
+    lines = PyUnicode_New(size, 127)
+    out = <char*> PyUnicode_DATA(lines)
+    for part in parts:
+        n = PyUnicode_GET_LENGTH(part)
+        memcpy(out, PyUnicode_DATA(part), n)
+        out += n
+    return lines
 
 
 # ---------------------------------------------------------------------- HTML

@@ -164,10 +164,15 @@ cdef extern from "text_rows.h":
         int64_t fixed_words, known_words
         bint of_words
     void row_end(Row*, int64_t) noexcept nogil
-    int distinct_words(const int32_t*, const int64_t*, int64_t, int64_t, Seen*, Row*, uint32_t*) noexcept nogil
-    int keys_of_pairs(const int32_t*, const int64_t*, int64_t, const int64_t*, int, int32_t, Seen*, Keys*,
-                      int64_t*) noexcept nogil
-    int keys_of_fields(const int32_t*, const int32_t*, const int64_t*, int64_t, Seen*, Keys*, int64_t*) noexcept nogil
+    ctypedef struct Recurring:
+        uint32_t* times
+        uint8_t* again
+    void recurring_free(Recurring*) noexcept nogil
+    int distinct_words(const int32_t*, const int64_t*, int64_t, int64_t, Seen*, Row*, Recurring*) noexcept nogil
+    int keys_of_pairs(const int32_t*, const uint8_t*, const int64_t*, int64_t, const int64_t*, int, int32_t, Seen*,
+                      Keys*, int64_t*) noexcept nogil
+    int keys_of_fields(const int32_t*, const int32_t*, const uint8_t*, const int64_t*, int64_t, Seen*, Keys*,
+                       int64_t*) noexcept nogil
     int keys_of_repeats(const Row*, const uint32_t*, int64_t, const int32_t*, int, Keys*, int64_t*) noexcept nogil
     int find_keys(const Keys*, const PairLayers*, Row*) noexcept nogil
     ctypedef struct Noted:
@@ -488,7 +493,7 @@ cdef class Documents:
                 if states[i] == IS_NORMAL_ONE_BY_ONE:
                     out.texts[i].normal = True
                 elif states[i] == IS_NORMAL_IN_CONTEXT:
-                    text = normalize("NFKC", self.string_of(i))
+                    text = normal_string(self.string_of(i), normalize)
                     out.replace(i, text)
                     if self.lower and lowers_in_context(out.texts + i):
                         out.replace(i, text.lower())
@@ -515,6 +520,30 @@ cdef class Documents:
             for i in range(self.count):
                 out[i] = text_bytes(self.texts + i)
         return np.asarray(out)
+
+
+cdef str normal_string(str text, normalize):
+    """A string in the normal form NFKC. Nothing is composed across the beginning of a character of ASCII, so most of a
+    string that has few others is not looked at."""
+    cdef Py_ssize_t size = len(text), at = 0, begin, end = 0, others = 0
+    cdef list parts = []
+    cdef Py_UCS4 c
+    for c in text:
+        others += c >= 0x80
+    if others > size // 16:
+        return normalize("NFKC", text)
+    while end < size:
+        begin = end
+        while begin < size and text[begin] < 0x80:
+            begin += 1
+        end = begin
+        while end < size and text[end] >= 0x80:
+            end += 1
+        begin -= begin > at  # it may be composed with what follows
+        parts.append(text[at:begin])
+        parts.append(normalize("NFKC", text[begin:end]))
+        at = end
+    return "".join(parts)
 
 
 cdef int refuse(bytes text, Py_ssize_t number) except -1:
@@ -1241,7 +1270,7 @@ cdef struct RowsRead:
     Stream tokens, stretches
     int64_t* tokens_indptr
     int64_t* stretches_indptr
-    uint32_t* times
+    Recurring recurring
     Seen seen
     Keys keys
     Row rows[6]
@@ -1255,7 +1284,7 @@ cdef void reading_free(RowsRead* reading) noexcept:
     free(reading.tokens.ids)
     free(reading.tokens.fields)
     free(reading.stretches.ids)
-    free(reading.times)
+    recurring_free(&reading.recurring)
     free(reading.seen.slots)
     free(reading.keys.keys)
     for i in range(6):
@@ -1463,12 +1492,8 @@ cdef class RowReader:
         known = grams = MOST  # what is learned is known
         if not reading.grow:
             known, grams = fixed_size(&reading.words), fixed_size(&reading.grams)
-        if self.wanted[REPEATS]:
-            reading.times = <uint32_t*> malloc((tokens.size + 1) * sizeof(uint32_t))
-            if reading.times == NULL:
-                return NO_MEMORY
         failed = distinct_words(tokens.ids, reading.tokens_indptr, n, fixed_size(&reading.words) + reading.words.words.size,
-                                &reading.seen, &reading.rows[WORDS], reading.times)
+                                &reading.seen, &reading.rows[WORDS], &reading.recurring)
         for i in range(6):
             if failed:
                 return failed
@@ -1476,16 +1501,16 @@ cdef class RowReader:
                 continue
             reading.keys.size = 0
             if i == PAIRS:
-                failed = keys_of_pairs(tokens.ids, reading.tokens_indptr, n, &one, 1, 0, &reading.seen, &reading.keys,
-                                       reading.rows[i].indptr)
-            elif i == HEADERS:
-                failed = keys_of_fields(tokens.fields, tokens.ids, reading.tokens_indptr, n, &reading.seen,
-                                        &reading.keys, reading.rows[i].indptr)
-            elif i == GAPS:
-                failed = keys_of_pairs(tokens.ids, reading.tokens_indptr, n, self.shifts, self.n_shifts, -1,
+                failed = keys_of_pairs(tokens.ids, reading.recurring.again, reading.tokens_indptr, n, &one, 1, 0,
                                        &reading.seen, &reading.keys, reading.rows[i].indptr)
+            elif i == HEADERS:
+                failed = keys_of_fields(tokens.fields, tokens.ids, reading.recurring.again, reading.tokens_indptr, n,
+                                        &reading.seen, &reading.keys, reading.rows[i].indptr)
+            elif i == GAPS:
+                failed = keys_of_pairs(tokens.ids, reading.recurring.again, reading.tokens_indptr, n, self.shifts,
+                                       self.n_shifts, -1, &reading.seen, &reading.keys, reading.rows[i].indptr)
             else:
-                failed = keys_of_repeats(&reading.rows[WORDS], reading.times, n, self.levels, self.n_levels,
+                failed = keys_of_repeats(&reading.rows[WORDS], reading.recurring.times, n, self.levels, self.n_levels,
                                          &reading.keys, reading.rows[i].indptr)
             if failed:
                 return failed

@@ -9,10 +9,6 @@
 
 #include "text_characters.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 enum { BLOCK = 64, BATCH = 32, SLOW = 16 /* characters of up to four bytes: at most a block */ };
 enum { UTF8 = 0 };
 enum { STRETCH = 16 }; /* longest run of letters that are tokens of their own */
@@ -889,7 +885,7 @@ static int pair_streams(const int32_t *left, const int64_t *left_indptr, const i
         const int64_t total = both + before + after;
         int32_t *ids = out->ids + out->size;
         for (int64_t i = 0; i < total + AHEAD; i++) {
-            const int64_t done = i - AHEAD, half = i - AHEAD / 2, at = i - before;
+            const int64_t done = i - AHEAD, at = i - before;
             if (done >= 0) {
                 const uint64_t pair = ring.pairs[done % AHEAD];
                 const int32_t number =
@@ -897,7 +893,6 @@ static int pair_streams(const int32_t *left, const int64_t *left_indptr, const i
                 if (number < UNKNOWN) return number;
                 ids[done] = number;
             }
-            if (half >= 0 && half < total) ring_half_way(&ring, pairs, half);
             if (i < total)
                 ring_enter(&ring, pairs, i,
                            at < 0      ? pair_of(mark, b[0])

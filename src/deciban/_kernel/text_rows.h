@@ -87,56 +87,81 @@ static void row_end(Row *row, int64_t known) {
 
 enum { STAMPED_SHARE = 8 }; /* items that are known for each one that texts have, up to which all of them are stamped */
 
-/* distinct_words where texts are many: `last` has for each word 1 + the text that had it last, and its place there. */
-static void stamp_words(const int32_t *ids, const int64_t *indptr, int64_t count, uint64_t *last, Row *out,
-                        uint32_t *times) {
-    for (int64_t d = 0; d < count; d++) {
-        const int64_t first = out->size;
-        const uint64_t stamp = (uint64_t)(d + 1) << 32;
-        for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
-            const int32_t id = ids[i];
-            const bool fresh = last[id] < stamp;
-            if (fresh) last[id] = stamp | (uint64_t)(out->size - first);
-            if (times) {
-                if (fresh) times[out->size] = 0;
-                times[first + (int64_t)(last[id] & UINT32_MAX)]++;
-            }
-            out->ids[out->size] = id; /* stays if it is new */
-            out->size += fresh;
-        }
-        out->indptr[d + 1] = out->size;
+/* What is found out about the words of texts: times[i] = how often the i-th distinct one comes in its text, and
+ * again[i] = whether token i comes more than once in its text; place[i] is room for as many. */
+typedef struct {
+    uint32_t *times, *place;
+    uint8_t *again;
+} Recurring;
+
+static void recurring_free(Recurring *words) {
+    free(words->times);
+    free(words->place);
+    free(words->again);
+}
+
+static bool recurring_room(Recurring *words, int64_t tokens) {
+    const size_t size = (size_t)tokens + 1;
+    words->times = malloc(size * sizeof *words->times);
+    words->place = malloc(size * sizeof *words->place);
+    words->again = malloc(size);
+    return words->times && words->place && words->again;
+}
+
+/* distinct_words of a text where texts are many: `last` has for each word 1 + the text that had it last, and its place
+ * there. */
+static inline void stamp_words(const int32_t *ids, int64_t count, uint64_t stamp, uint64_t *last, Row *out,
+                               uint32_t *times, uint32_t *place) {
+    const int64_t first = out->size;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t id = ids[i];
+        const bool fresh = last[id] < stamp;
+        const uint64_t mine = fresh ? stamp | (uint64_t)(out->size - first) : last[id];
+        last[id] = mine;
+        place[i] = (uint32_t)mine;
+        times[out->size] = 0; /* room for one more */
+        times[first + (int64_t)place[i]]++;
+        out->ids[out->size] = id; /* stays if it is new */
+        out->size += fresh;
     }
 }
 
-/* The distinct words of each text, strange ones too, of which `known` have numbers; times[i] = how often it comes, if
- * asked for. */
-static int distinct_words(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t known, Seen *seen, Row *out,
-                          uint32_t *times) {
-    out->indptr[0] = 0;
-    if (!row_room(out, indptr[count] - indptr[0] + 1)) return NO_MEMORY;
-    if (indptr[count] > known / STAMPED_SHARE && count < UINT32_MAX) {
-        uint64_t *last = calloc((size_t)known + 1, sizeof *last);
-        if (!last) return NO_MEMORY;
-        stamp_words(ids, indptr, count, last, out, times);
-        free(last);
-        return 0;
-    }
-    for (int64_t d = 0; d < count; d++) {
-        if (!seen_begin(seen, indptr[d + 1] - indptr[d])) return NO_MEMORY;
-        const int64_t first = out->size;
-        for (int64_t i = indptr[d]; i < indptr[d + 1]; i++) {
-            bool fresh;
-            Met *met = seen_at(seen, (uint32_t)ids[i], &fresh);
-            if (fresh) {
-                met->place = (uint32_t)(out->size - first);
-                if (times) times[out->size] = 0;
-                out->ids[out->size++] = ids[i];
-            }
-            if (times) times[first + met->place]++;
+static inline void meet_words(const int32_t *ids, int64_t count, Seen *seen, Row *out, uint32_t *times,
+                              uint32_t *place) {
+    const int64_t first = out->size;
+    for (int64_t i = 0; i < count; i++) {
+        bool fresh;
+        Met *met = seen_at(seen, (uint32_t)ids[i], &fresh);
+        if (fresh) {
+            met->place = (uint32_t)(out->size - first);
+            times[out->size] = 0;
+            out->ids[out->size++] = ids[i];
         }
+        place[i] = met->place;
+        times[first + met->place]++;
+    }
+}
+
+/* The distinct words of each text, strange ones too, of which `known` have numbers. */
+static int distinct_words(const int32_t *ids, const int64_t *indptr, int64_t count, int64_t known, Seen *seen, Row *out,
+                          Recurring *words) {
+    uint64_t *last = NULL;
+    out->indptr[0] = 0;
+    if (!row_room(out, indptr[count] - indptr[0] + 1) || !recurring_room(words, indptr[count])) return NO_MEMORY;
+    if (indptr[count] > known / STAMPED_SHARE && count < UINT32_MAX && !(last = calloc((size_t)known + 1, sizeof *last)))
+        return NO_MEMORY;
+    int failed = 0;
+    for (int64_t d = 0; d < count && !failed; d++) {
+        const int64_t begin = indptr[d], size = indptr[d + 1] - begin, first = out->size;
+        uint32_t *const place = words->place + begin;
+        if (last) stamp_words(ids + begin, size, (uint64_t)(d + 1) << 32, last, out, words->times, place);
+        else if (seen_begin(seen, size)) meet_words(ids + begin, size, seen, out, words->times, place);
+        else failed = NO_MEMORY;
+        for (int64_t i = 0; i < size && !failed; i++) words->again[begin + i] = words->times[first + place[i]] > 1;
         out->indptr[d + 1] = out->size;
     }
-    return 0;
+    free(last);
+    return failed;
 }
 
 /* ---- pairs ---- */
@@ -147,41 +172,45 @@ typedef struct {
     int64_t room, size;
 } Keys;
 
-static inline void add_key(Keys *keys, Seen *seen, uint64_t key) {
-    if (seen_first(seen, key)) keys->keys[keys->size++] = key;
+/* Adds a key unless the text has had it; a key that cannot come twice is not noted. */
+static inline void add_key(Keys *keys, Seen *seen, uint64_t key, bool recurs) {
+    if (!recurs || seen_first(seen, key)) keys->keys[keys->size++] = key;
 }
 
 static bool keys_room(Keys *keys, int64_t more) {
     return make_room((void **)&keys->keys, &keys->room, keys->size + more, sizeof *keys->keys);
 }
 
-/* The distinct pairs (ids[i], ids[i + shift]) of each text, for each of the shifts; with a mark those at both ends too. */
-static int keys_of_pairs(const int32_t *ids, const int64_t *indptr, int64_t count, const int64_t *shifts, int n_shifts,
-                         int32_t mark, Seen *seen, Keys *out, int64_t *out_indptr) {
+/* The distinct pairs (ids[i], ids[i + shift]) of each text, for each of the shifts; with a mark those at both ends too. A
+ * pair that comes again has a word that does, and both of its words do unless there are several shifts. */
+static int keys_of_pairs(const int32_t *ids, const uint8_t *again, const int64_t *indptr, int64_t count,
+                         const int64_t *shifts, int n_shifts, int32_t mark, Seen *seen, Keys *out, int64_t *out_indptr) {
     out_indptr[0] = 0;
     if (!keys_room(out, (indptr[count] - indptr[0]) * n_shifts + 2 * count)) return NO_MEMORY;
     for (int64_t d = 0; d < count; d++) {
         const int32_t *a = ids + indptr[d];
+        const uint8_t *recurs = again + indptr[d];
         const int64_t size = indptr[d + 1] - indptr[d];
-        if (!seen_begin(seen, size * n_shifts + 2)) return NO_MEMORY;
-        if (mark >= 0 && size) add_key(out, seen, pair_of(mark, a[0]));
+        if (!seen_begin(seen, size * n_shifts)) return NO_MEMORY;
+        if (mark >= 0 && size) add_key(out, seen, pair_of(mark, a[0]), false);
         for (int s = 0; s < n_shifts; s++)
-            for (int64_t i = 0; i + shifts[s] < size; i++) add_key(out, seen, pair_of(a[i], a[i + shifts[s]]));
-        if (mark >= 0 && size) add_key(out, seen, pair_of(a[size - 1], mark));
+            for (int64_t i = 0, j = shifts[s]; j < size; i++, j++)
+                add_key(out, seen, pair_of(a[i], a[j]), n_shifts > 1 ? recurs[i] | recurs[j] : recurs[i] & recurs[j]);
+        if (mark >= 0 && size) add_key(out, seen, pair_of(a[size - 1], mark), false);
         out_indptr[d + 1] = out->size;
     }
     return 0;
 }
 
 /* The distinct pairs of a header field and a word in it. */
-static int keys_of_fields(const int32_t *fields, const int32_t *ids, const int64_t *indptr, int64_t count, Seen *seen,
-                          Keys *out, int64_t *out_indptr) {
+static int keys_of_fields(const int32_t *fields, const int32_t *ids, const uint8_t *again, const int64_t *indptr,
+                          int64_t count, Seen *seen, Keys *out, int64_t *out_indptr) {
     out_indptr[0] = 0;
     if (!keys_room(out, indptr[count] - indptr[0])) return NO_MEMORY;
     for (int64_t d = 0; d < count; d++) {
         if (!seen_begin(seen, indptr[d + 1] - indptr[d])) return NO_MEMORY;
         for (int64_t i = indptr[d]; i < indptr[d + 1]; i++)
-            if (fields[i] >= 0) add_key(out, seen, pair_of(fields[i], ids[i]));
+            if (fields[i] >= 0) add_key(out, seen, pair_of(fields[i], ids[i]), again[i]);
         out_indptr[d + 1] = out->size;
     }
     return 0;
@@ -210,7 +239,7 @@ typedef struct {
     bool of_words;       /* whether the second number is a word too */
 } PairLayers;
 
-enum { FAR = 48 }; /* pairs before its use a slot is asked for; the pair that its number stands for at half of that */
+enum { FAR = 48 }; /* pairs before its use a line is asked for */
 
 /* The numbers of pairs. */
 static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
@@ -219,13 +248,13 @@ static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
     uint64_t hashes[FAR];
     if (!row_room(out, count)) return NO_MEMORY;
     for (int64_t i = 0; i < count + FAR; i++) {
-        const int64_t at = i - FAR, half = i - FAR / 2;
+        const int64_t at = i - FAR;
         if (at >= 0) {
             const uint64_t pair = keys->keys[at], hash = hashes[at % FAR];
             const int64_t a = (int64_t)(pair >> 32), b = layers->of_words ? (int64_t)(pair & 0xFFFFFFFF) : 0;
             const int64_t most = a > b ? a : b;
             int32_t number = UNKNOWN;
-            if (layers->fixed && most < layers->fixed_words) number = pairs_number(layers->fixed, pair, hash, false);
+            if (layers->fixed && most < layers->fixed_words) number = pairs_find(layers->fixed, pair, hash);
             if (number == UNKNOWN && layers->pairs && most < layers->known_words) {
                 number = pairs_number(layers->pairs, pair, hash, layers->grow);
                 if (number < UNKNOWN) return number;
@@ -234,14 +263,9 @@ static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
             }
             out->ids[out->size++] = number;
         }
-        if (half >= 0 && half < count && first && first->table.count) {
-            const uint64_t hash = hashes[half % FAR];
-            const Slot slot = first->table.slots[hash >> first->table.shift];
-            if (slot.number >= 0 && slot.mark == (uint32_t)hash) FETCH(first->pairs + slot.number);
-        }
         if (i < count) {
             hashes[i % FAR] = pair_hash(keys->keys[i]);
-            if (first) table_fetch(&first->table, hashes[i % FAR]);
+            if (first) pairs_fetch(first, hashes[i % FAR]);
         }
     }
     return 0;

@@ -1,9 +1,9 @@
 /* Sets of strings and sets of pairs of numbers, numbered in order of arrival.
  *
  * Both keep their items in arrays in that order, so that frequent ones, which come early, are close together; beside
- * them is an open-addressing table of numbers, at most half full. Hashes depend on secrets that each process draws, so
- * that nobody can prepare texts whose words all collide. Functions return a number below -1 if they fail; a set then
- * holds what was added until then. Nothing here needs Python or the GIL. */
+ * them is an open-addressing table: of the numbers of strings, or of pairs and their numbers. Hashes depend on secrets
+ * that each process draws, so that nobody can prepare texts whose words all collide. Functions return a number below -1
+ * if they fail; a set then holds what was added until then. Nothing here needs Python or the GIL. */
 #ifndef DECIBAN_TEXT_SETS_H
 #define DECIBAN_TEXT_SETS_H
 
@@ -13,6 +13,9 @@
 #include <string.h>
 #if defined(__linux__)
 #include <sys/mman.h>
+#endif
+#if defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 #include "compiler.h"
@@ -460,18 +463,31 @@ done:
 
 /* ---- pairs of numbers ---- */
 
+/* A line of the cache has five pairs and their numbers: to look up a pair takes one of them, whether it is known or not. A
+ * pair belongs to the line of its hash; if that is full, it is in the next one that is not. */
+enum { LINE_PAIRS = 5, LINE_PAIRS_USED = 3 /* on average, at most */, LINE_BYTES = 64 };
+
+typedef struct {
+    uint32_t first[LINE_PAIRS], second[LINE_PAIRS];
+    int32_t number[LINE_PAIRS]; /* −1: free */
+    int32_t last;               /* −1: no pair that belongs here, or before, is in the next line */
+} PairLine;
+
 typedef struct {
     uint64_t *pairs; /* first << 32 | second */
     int64_t pairs_room;
     int64_t size;
-    Table table;
+    PairLine *lines;
+    void *lines_memory; /* which the lines are in */
+    int64_t line_count; /* a power of two, or 0 at first */
+    int shift;          /* the line of a hash is hash >> shift */
 } PairSet;
 
 #define NEGATIVE 0x8000000080000000u /* the sign bits of a pair */
 
 static void pairs_free(PairSet *set) {
     free(set->pairs);
-    free(set->table.slots);
+    free(set->lines_memory);
     memset(set, 0, sizeof *set);
 }
 
@@ -481,18 +497,69 @@ static inline uint64_t pair_of(int32_t first, int32_t second) {
 
 static inline uint64_t pair_hash(uint64_t pair) { return fold(pair ^ secret[0], secret[1]); }
 
+static inline void pairs_fetch(const PairSet *set, uint64_t hash) {
+    if (LIKELY(set->line_count)) FETCH(set->lines + (hash >> set->shift));
+}
+
+/* Which of eight numbers are this one, as bits. */
+static inline uint32_t which_of_eight(const uint32_t *numbers, uint32_t wanted) {
+#if defined(__SSE2__)
+    const __m128i all = _mm_set1_epi32((int)wanted);
+    const __m128i low = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)numbers), all);
+    const __m128i high = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(numbers + 4)), all);
+    const __m128i both = _mm_packs_epi32(low, high);
+    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(both, both));
+#else
+    uint32_t out = 0;
+    for (int i = 0; i < 8; i++) out |= (uint32_t)(numbers[i] == wanted) << i;
+    return out;
+#endif
+}
+
+/* Where a pair is in a line: bit i for place i, at most one of them. What follows either half in the line is read too. */
+static inline uint32_t place_in_line(const PairLine *line, uint64_t pair) {
+    const uint32_t *const numbers = (const uint32_t *)line;
+    return which_of_eight(numbers, (uint32_t)(pair >> 32)) & which_of_eight(numbers + LINE_PAIRS, (uint32_t)pair) &
+           ((1u << LINE_PAIRS) - 1);
+}
+
+/* Writes a pair that is not there into the first line from its own on that has room. */
+static inline void lines_put(PairLine *lines, int64_t count, int64_t at, uint64_t pair, int32_t number) {
+    for (;; at = (at + 1) & (count - 1)) {
+        PairLine *line = lines + at;
+        for (int i = 0; i < LINE_PAIRS; i++)
+            if (line->number[i] < 0) {
+                line->first[i] = (uint32_t)(pair >> 32);
+                line->second[i] = (uint32_t)pair;
+                line->number[i] = number;
+                return;
+            }
+        line->last = 0;
+    }
+}
+
+/* Lines for `count` pairs; false if memory runs out. */
 static bool pairs_reserve(PairSet *set, int64_t count) {
-    Table table;
+    if (LIKELY(count <= set->line_count * LINE_PAIRS_USED)) return true;
+    int64_t lines = 64;
+    int shift = 58;
+    while (lines * LINE_PAIRS_USED < count) lines *= 2, shift--;
+    const size_t size = (size_t)lines * LINE_BYTES;
+    void *memory = make_memory(size + LINE_BYTES);
+    if (!memory) return false;
+    PairLine *made = (PairLine *)(((uintptr_t)memory + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES);
+    memset(made, 0xFF, size);
     uint64_t hashes[AHEAD];
-    if (LIKELY(count * 2 <= set->table.count)) return true;
-    if (!table_make(&table, count)) return false;
     for (int64_t i = 0; i < set->size + AHEAD; i++) {
         uint64_t *hash = hashes + i % AHEAD;
-        if (i >= AHEAD && i - AHEAD < set->size) table_put(&table, *hash, (uint32_t)*hash, (int32_t)(i - AHEAD));
-        if (i < set->size) table_fetch(&table, *hash = pair_hash(set->pairs[i]));
+        if (i >= AHEAD) lines_put(made, lines, (int64_t)(*hash >> shift), set->pairs[i - AHEAD], (int32_t)(i - AHEAD));
+        if (i < set->size) FETCH(made + ((*hash = pair_hash(set->pairs[i])) >> shift));
     }
-    free(set->table.slots);
-    set->table = table;
+    free(set->lines_memory);
+    set->lines_memory = memory;
+    set->lines = made;
+    set->line_count = lines;
+    set->shift = shift;
     return true;
 }
 
@@ -501,43 +568,40 @@ static bool pairs_expect(PairSet *set, int64_t count) {
     return make_room((void **)&set->pairs, &set->pairs_room, count, sizeof *set->pairs) && pairs_reserve(set, count);
 }
 
-/* The number of a pair; UNKNOWN if it is new and the set may not grow. */
-static inline int32_t pairs_number(PairSet *set, uint64_t pair, uint64_t hash, bool grow) {
-    if (LIKELY(set->table.count)) {
-        const int64_t wrap = set->table.count - 1;
-        for (int64_t at = (int64_t)(hash >> set->table.shift);; at = (at + 1) & wrap) {
-            at = table_seek(&set->table, (uint32_t)hash, at);
-            const int32_t number = set->table.slots[at].number;
-            if (number < 0) break;
-            if (set->pairs[number] == pair) return number;
+static inline int32_t pairs_find(const PairSet *set, uint64_t pair, uint64_t hash) {
+    if (!LIKELY(set->line_count)) return UNKNOWN;
+    for (int64_t at = (int64_t)(hash >> set->shift);; at = (at + 1) & (set->line_count - 1)) {
+        const PairLine *line = set->lines + at;
+        const uint32_t place = place_in_line(line, pair);
+        if (place || line->last < 0) {
+            const int32_t number = line->number[__builtin_ctz(place | 1u << (LINE_PAIRS - 1))];
+            return place ? number : UNKNOWN;
         }
     }
-    if (!grow) return UNKNOWN;
+}
+
+/* The number of a pair; UNKNOWN if it is new and the set may not grow. */
+static inline int32_t pairs_number(PairSet *set, uint64_t pair, uint64_t hash, bool grow) {
+    const int32_t known = pairs_find(set, pair, hash);
+    if (known != UNKNOWN || !grow) return known;
     if (set->size >= INT32_MAX) return TOO_MANY;
     if (!make_room((void **)&set->pairs, &set->pairs_room, set->size + 1, sizeof *set->pairs) ||
         !pairs_reserve(set, set->size + 1))
         return NO_MEMORY;
     const int32_t number = (int32_t)set->size++;
     set->pairs[number] = pair;
-    table_put(&set->table, hash, (uint32_t)hash, number);
+    lines_put(set->lines, set->line_count, (int64_t)(hash >> set->shift), pair, number);
     return number;
 }
 
-/* Pairs go through two stages before they are looked up: first their slot is prefetched, and half-way the pair
- * that its number refers to. */
+/* Pairs whose lines are prefetched before they are looked up. */
 typedef struct {
     uint64_t pairs[AHEAD], hashes[AHEAD];
 } Ring;
 
 static inline void ring_enter(Ring *ring, const PairSet *set, int64_t at, uint64_t pair) {
     ring->pairs[at % AHEAD] = pair;
-    table_fetch(&set->table, ring->hashes[at % AHEAD] = pair_hash(pair));
-}
-
-static inline void ring_half_way(const Ring *ring, const PairSet *set, int64_t at) {
-    if (!set->table.count) return;
-    const int32_t number = set->table.slots[ring->hashes[at % AHEAD] >> set->table.shift].number;
-    if (number >= 0) FETCH(set->pairs + number);
+    pairs_fetch(set, ring->hashes[at % AHEAD] = pair_hash(pair));
 }
 
 /* to[i] = the number of (first[i], second[i]); negative numbers are unknown, and an error if the set may grow. */
@@ -545,7 +609,7 @@ static int pairs_numbers(PairSet *set, const int32_t *first, const int32_t *seco
                          int32_t *to) {
     Ring ring;
     for (int64_t i = 0; i < count + AHEAD; i++) {
-        const int64_t at = i - AHEAD, half = i - AHEAD / 2;
+        const int64_t at = i - AHEAD;
         if (at >= 0) {
             const uint64_t pair = ring.pairs[at % AHEAD];
             if (pair & NEGATIVE && grow) return BAD_NUMBER;
@@ -553,7 +617,6 @@ static int pairs_numbers(PairSet *set, const int32_t *first, const int32_t *seco
             if (number < UNKNOWN) return number;
             to[at] = number;
         }
-        if (half >= 0 && half < count) ring_half_way(&ring, set, half);
         if (i < count) ring_enter(&ring, set, i, pair_of(first[i], second[i]));
     }
     return 0;
@@ -564,13 +627,12 @@ static int pairs_merge(PairSet *set, const PairSet *other, const int32_t *first_
                        const int32_t *second_to, int64_t second_size, int32_t *to) {
     Ring ring;
     for (int64_t i = 0; i < other->size + AHEAD; i++) {
-        const int64_t at = i - AHEAD, half = i - AHEAD / 2;
+        const int64_t at = i - AHEAD;
         if (at >= 0) {
             const int32_t number = pairs_number(set, ring.pairs[at % AHEAD], ring.hashes[at % AHEAD], true);
             if (number < 0) return number;
             to[at] = number;
         }
-        if (half >= 0 && half < other->size) ring_half_way(&ring, set, half);
         if (i < other->size) {
             const int64_t a = (int64_t)(other->pairs[i] >> 32), b = (int64_t)(other->pairs[i] & 0xFFFFFFFF);
             if (a >= first_size || b >= second_size) return BAD_NUMBER;
@@ -597,9 +659,10 @@ static int pairs_take(PairSet *set, const PairSet *other, const int32_t *which, 
 static int pairs_copy(PairSet *set, const PairSet *other) {
     if (!other->size) return 0;
     if (!make_room((void **)&set->pairs, &set->pairs_room, other->size, sizeof *set->pairs) ||
-        !table_copy(&set->table, &other->table))
+        !pairs_reserve(set, other->line_count * LINE_PAIRS_USED))
         return NO_MEMORY;
     memcpy(set->pairs, other->pairs, (size_t)other->size * sizeof *set->pairs);
+    memcpy(set->lines, other->lines, (size_t)other->line_count * LINE_BYTES);
     set->size = other->size;
     return 0;
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from deciban._kernel import evidence as kernel
 from deciban._kernel import posterior
-from deciban._typing import Array, Codes, Floats
+from deciban._typing import Codes, Floats
 from deciban.text.common import amounts
 from deciban.text.items import Rows
 from deciban.text.parallel import in_pieces
@@ -32,18 +32,21 @@ NO_COLUMNS = np.zeros(0, dtype=np.int32)
 
 
 class ItemRecords(NamedTuple):
-    """What is derived of every item of a block."""
+    """What is derived of every item of a block. Items with the same sums, such as those of one document, share a
+    record."""
 
-    start: Array  # (items,) where its record begins, −1 if it has no evidence; empty if all are of one size
+    record_of: Codes  # (items,) where the record of an item is; empty if each has its own
     room: Floats
 
     @classmethod
     def of(cls, answers: BlockAnswers, cells: ItemSums, n_jobs: int | None) -> ItemRecords:
-        scale, records = answers.scale, answers.scale.records(cells.ptr)
-        given = cells.ptr, cells.cls, cells.val, answers.column, answers.slopes, *records
+        scale, given = answers.scale, (cells.ptr, cells.cls, cells.val, answers.column, answers.slopes)
+        record_of, which, place, room = scale.records(*given)
         workers = threads(n_jobs, 8 * len(cells.cls))
-        in_pieces(cells.size, workers, lambda first, last: scale.fill(*given, first, last))
-        return cls(*records)
+        in_pieces(
+            len(which) or cells.size, workers, lambda first, last: scale.fill(*given, which, place, room, first, last)
+        )
+        return cls(record_of, room)
 
 
 class BlockAnswers(NamedTuple):

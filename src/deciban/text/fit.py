@@ -20,8 +20,10 @@ from deciban.text.kept import MAX_KEPT_DOCUMENTS, Kept, marks, rechosen, to_fit_
 from deciban.text.plain import Plain, plain_words
 from deciban.text.raw import Documents
 from deciban.text.tokens import MIXED_SCRIPTS, TokenRule
+from deciban.threads import own_threads
 
 
+@own_threads()  # BLAS has small matrices here, and its threads would wait for the next one busily
 def learn(
     none: Graded | Plain,
     texts: Texts,

@@ -35,7 +35,6 @@ from deciban.text.kept import smallest
 from deciban.text.log_odds import LogOdds
 from deciban.text.sums import damped, narrowed, some_rows, stacked, sums_of
 from deciban.text.tables import KNOTS
-from deciban.threads import own_threads
 
 if TYPE_CHECKING:
     from deciban.text.graded import Graded
@@ -117,9 +116,8 @@ def at_fit(model: Graded, texts: Texts, y: Codes, weight: Floats | None) -> Impo
     some = usable[smallest(strings, documents_at_fit(model, strings))]
     if not len(some):
         return None
-    with own_threads():
-        codes = np.ascontiguousarray(y[some], dtype=np.int32)
-        found = importance(model, texts.take(some), codes, None if weight is None else weight[some], True)
+    codes = np.ascontiguousarray(y[some], dtype=np.int32)
+    found = importance(model, texts.take(some), codes, None if weight is None else weight[some], True)
     return None if found is None else found.only([item.name for item in found.items if item.rows >= found.least_rows])
 
 

@@ -21,6 +21,7 @@ from deciban.reading.labels import Labels
 from deciban.show import plain
 from deciban.text.documents import Texts
 from deciban.text.tokens import BY_SCRIPT, TokenRule
+from deciban.threads import own_threads
 
 MAX_KEPT_DOCUMENTS = 20_000
 MAX_KEPT_CHARACTERS = 1 << 28  # of all of them; and if they have more, documents with more than the next are not kept
@@ -336,6 +337,7 @@ def rechosen(model: Model, kept: Kept, n_jobs: int | None = None) -> Model:
     return chosen_by(model, *Kept(tuple(rows), kept.lower, kept.rule).labelled(model.classes), n_jobs)
 
 
+@own_threads()  # as in fit.learn
 def chosen_by(model: Model, texts: Texts, labels: Labels, weight: Floats | None, n_jobs: int | None = None) -> Model:
     """The model with choices made on these learned documents."""
     unknown = np.setdiff1d(labels.classes, model.classes)

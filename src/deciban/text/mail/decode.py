@@ -34,7 +34,7 @@ NOT_BASE64 = bytes(set(range(256)) - set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijk
 
 # Invisible characters that would split words; and halves of surrogate pairs, which UTF-7 can produce and UTF-8 cannot
 # encode.
-UNSEEN = re.compile("[\0\xad\u200b\u2060\ufeff]")
+UNSEEN = "\0\xad\u200b\u2060\ufeff"
 HALVES = re.compile("[\ud800-\udfff]")
 
 
@@ -69,8 +69,7 @@ def characters(data: bytes, *charsets: str) -> str:
     >>> characters(b"caf\\xc3\\xa9", "us-ascii"), characters(b"caf\\xe9", "utf-8"), characters(b"caf\\xe9", "no-such")
     ('café', 'café', 'café')
     """
-    names = (charset[:MAX_CHARSET_CHARACTERS] for charset in (*charsets, "utf-8"))
-    codecs = [codec for codec in dict.fromkeys(map(known_codec, names)) if codec]
+    codecs = known_codecs(tuple([charset[:MAX_CHARSET_CHARACTERS] for charset in charsets]))
     for errors in ("strict", "replace"):
         for codec in codecs:
             try:
@@ -78,8 +77,17 @@ def characters(data: bytes, *charsets: str) -> str:
             except UnicodeError:
                 continue
             if errors == "strict" or believable(text):
-                return text if text.isascii() else HALVES.sub("\ufffd", text)
+                return text if text.isascii() or is_encodable(text) else HALVES.sub("\ufffd", text)
     return data.decode("latin-1")
+
+
+def is_encodable(text: str) -> bool:
+    """Whether no half of a surrogate pair is in it; much faster than to search for one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def believable(text: str) -> bool:
@@ -88,16 +96,23 @@ def believable(text: str) -> bool:
 
 
 @lru_cache(256)
-def known_codec(charset: str) -> str:
-    """Python's name of a charset, or ""."""
-    return CODECS.get(re.sub(r"[^a-z0-9]+", "_", charset.lower()).strip("_"), "")
+def known_codecs(charsets: tuple[str, ...]) -> tuple[str, ...]:
+    """Python's names of charsets, as far as it knows them, and UTF-8; each once."""
+    names = (re.sub(r"[^a-z0-9]+", "_", charset.lower()).strip("_") for charset in (*charsets, "utf-8"))
+    return tuple(dict.fromkeys(CODECS[name] for name in names if name in CODECS))
 
 
 def clean(text: str) -> str:
     """The text with line ends "\\n" and without invisible characters."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text.replace("\0", "") if text.isascii() else UNSEEN.sub("", text)
+    return without_unseen(text)
+
+
+def without_unseen(text: str) -> str:
+    for sign in UNSEEN[:1] if text.isascii() else UNSEEN:
+        text = text.replace(sign, "")
+    return text
 
 
 def header(raw: bytes) -> str:
@@ -114,7 +129,7 @@ def header(raw: bytes) -> str:
 
 def one_line(text: str) -> str:
     """The text without line ends, runs of blanks and invisible characters."""
-    return " ".join(UNSEEN.sub("", text).split())
+    return " ".join(without_unseen(text).split())
 
 
 def without_encoded_words(text: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
+from deciban._kernel import mail as kernel
 from deciban.errors import KindError
 from deciban.text.mail.decode import characters, clean, transfer
 from deciban.text.mail.markup import text_of_html
@@ -61,9 +62,11 @@ class Mail:
         attachments: tuple[tuple[str, str], ...] = (),
         parts: tuple[tuple[str, str], ...] = (),
     ) -> None:
-        given = {"headers": headers, "body": body, "attachments": attachments, "parts": parts}
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
+        put = object.__setattr__
+        put(self, "headers", headers)
+        put(self, "body", body)
+        put(self, "attachments", attachments)
+        put(self, "parts", parts)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Mail cannot be changed: {name!r}")
@@ -104,21 +107,20 @@ class Mail:
     def fields(self) -> tuple[tuple[str, str], ...]:
         """The header fields, and X-Part and X-Attachment for the parts of the mail. Names consist of letters, digits
         and hyphens here, so that a line "Name: value" can be recognised."""
-        named = [(field_name(name), value) for name, value in self.headers]
-        named += [("X-Part", f"{kind} {charset}".rstrip()) for kind, charset in self.parts]
-        named += [("X-Attachment", f"{name} {kind}".strip()) for name, kind in self.attachments]
-        return tuple(named)
+        return (*((field_name(name), value) for name, value in self.headers), *self._part_fields())
+
+    def _part_fields(self) -> list[tuple[str, str]]:
+        fields = [("X-Part", f"{kind} {charset}".rstrip()) for kind, charset in self.parts]
+        return fields + [("X-Attachment", f"{name} {kind}".strip()) for name, kind in self.attachments]
 
     @property
     def text(self) -> str:
         """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without header fields starts
         with the empty line, so that its body is not mistaken for a header."""
-        return "".join(f"{name}: {value}\n" for name, value in self.fields) + "\n" + self.body
+        return kernel.field_lines([*self.headers, *self._part_fields()], field_name) + "\n" + self.body
 
 
 def field_name(name: str) -> str:
-    if name.replace("-", "").isalnum() and name.isascii() and name[0].isalpha():  # most are: no need to search
-        return name
     plain = NOT_IN_A_NAME.sub("-", name)
     return plain if plain[:1].isalpha() else "X-" + plain.lstrip("-")
 
@@ -156,9 +158,7 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
     wanted = None if headers is None else {name.lower() for name in headers}
     leaves = list(mail.leaves())
     return Mail(
-        tuple(
-            field for field in mail.fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted)
-        ),
+        kernel.kept_fields(mail.fields, wanted, is_own),
         clean(body(mail))[:MAX_BODY_CHARACTERS],
         tuple((part.name, part.kind) for part in leaves if not is_read(part)),
         tuple((part.kind, one_word(part.charset)) for part in leaves if is_read(part) and part.kind),
@@ -167,7 +167,8 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
 
 def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
     if isinstance(raw, str):
-        return as_unicode(parse(to_bytes(raw))) if is_unicode(raw) else parse(to_bytes(raw))
+        part = parse(to_bytes(raw))
+        return as_unicode(part) if is_unicode(raw) else part
     if isinstance(raw, bytes | bytearray | memoryview):
         return parse(bytes(raw))
     if isinstance(raw, os.PathLike):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deciban._kernel import mail as kernel
@@ -116,7 +117,11 @@ def as_unicode(part: Part) -> Part:
 
 def is_unicode(text: str) -> bool:
     """Whether a text holds characters that do not represent bytes."""
-    return not text.isascii() and NO_BYTE.search(text) is not None
+    try:
+        text.encode("latin-1")  # much faster than to search
+    except UnicodeEncodeError:
+        return NO_BYTE.search(text) is not None
+    return False
 
 
 def to_bytes(text: str) -> bytes:
@@ -161,23 +166,20 @@ def is_dated(raw: bytes, at: int = 0) -> bool:
 
 def described(fields: Fields, data: bytes, default: str) -> tuple[Part, str]:
     """A part with the properties declared in its header, and the boundary of the parts in it."""
-    headers: dict[str, str] = {}
-    for name, value in fields:
-        if name[:8].lower() == "content-":
-            headers.setdefault(name.lower(), value[:MAX_PARAMETER_CHARACTERS])
+    headers = kernel.content_fields(fields, MAX_PARAMETER_CHARACTERS)
     content, disposition = headers.get("content-type", ""), headers.get("content-disposition", "")
-    kind = TYPE.match(content)
-    type_parameters, disposition_parameters = parameters(content), parameters(disposition)
-    part = Part(
-        fields,
-        kind[1].lower() if kind else "" if content else default,
-        parameter(type_parameters, "charset"),
-        headers.get("content-transfer-encoding", "").lower(),
-        parameter(disposition_parameters, "filename") or parameter(type_parameters, "name"),
-        disposition.lower().startswith("attachment"),
-        data,
-    )
-    return part, parameter(type_parameters, "boundary")
+    kind, charset, name, boundary = declared(content, disposition)
+    encoding = headers.get("content-transfer-encoding", "").lower()
+    attached = disposition.lower().startswith("attachment")
+    return Part(fields, kind if content else default, charset, encoding, name, attached, data), boundary
+
+
+@lru_cache(256)
+def declared(content: str, disposition: str) -> tuple[str, str, str, str]:
+    """The kind of a part, its charset, the name of its file, and the boundary of the parts in it."""
+    kind, given = TYPE.match(content), parameters(content)
+    name = parameter(parameters(disposition), "filename") or parameter(given, "name")
+    return kind[1].lower() if kind else "", parameter(given, "charset"), name, parameter(given, "boundary")
 
 
 def parameters(value: str) -> dict[str, str]:
@@ -188,7 +190,8 @@ def parameters(value: str) -> dict[str, str]:
     """
     values: dict[str, str] = {}
     for name, quoted, bare in PARAMETER.findall(value):
-        values.setdefault(name.lower(), re.sub(r"\\(.)", r"\1", quoted) if quoted else bare)
+        plain = re.sub(r"\\(.)", r"\1", quoted) if "\\" in quoted else quoted
+        values.setdefault(name.lower(), plain or bare)
     return values
 
 
@@ -200,7 +203,7 @@ def parameter(given: dict[str, str], name: str) -> str:
     """
     if name in given:
         return given[name]
-    if not any(key.startswith(name + "*") for key in given):
+    if not any("*" in key for key in given):
         return ""
     keys = [name + "*"]
     for number in range(len(given)):
@@ -217,7 +220,10 @@ def parameter(given: dict[str, str], name: str) -> str:
 def likely_boundary(part: Part) -> str:
     """The first line "--…" followed by a part's header, for mails whose own header was lost or changed. If no parts
     were declared, they must come at once or after a single line: other texts may quote mail."""
-    line = LIKELY_BOUNDARY.search(part.data, 0, len(part.data) if part.kind else 1000)
+    end = len(part.data) if part.kind else 1000
+    if not part.data.startswith(b"--") and part.data.find(b"\n--", 0, end) < 0:  # there is mostly none
+        return ""
+    line = LIKELY_BOUNDARY.search(part.data, 0, end)
     if line is None or (not part.kind and b"\n" in part.data[: line.start()].strip()):
         return ""
     return line[1].decode("latin-1")
