@@ -89,6 +89,15 @@ def test_relations_of_python_objects_and_temporary_tables():
     assert table_of(connection, query="SELECT x, y FROM passing").schema.names == ["x", "y"]
 
 
+def test_no_view_is_left_in_the_connection():
+    connection = stored_tables.in_duckdb(numbers(9))
+    rows = table_of(connection, "rows")
+    rows.pushed(question())
+    rows.sample(2)
+    rows.create("copy")
+    assert connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall() == []
+
+
 def test_types_that_arrow_has_otherwise():
     connection = duckdb.connect()
     relation = connection.sql(

@@ -74,6 +74,7 @@ class DuckDB(Fetched):
             share = min(100.0, 100.0 * OVERSAMPLING * rows / n_rows)
             statement = f"SELECT * FROM {self.view} TABLESAMPLE SYSTEM ({share:.6f}%) REPEATABLE (1)"
             sampled = self.rows.query(self.view, statement).to_arrow_table()
+            self._drop_view()
         return thinned(sampled if sampled.num_rows >= rows // 2 else first, rows).cast(self.schema)
 
     def tables(self) -> Generator[pa.Table, None, None]:
@@ -104,8 +105,9 @@ class DuckDB(Fetched):
         with self._as_engine_error():
             by = select_text(by, "duckdb")
             check_select(None, by, "duckdb")
-            rows = f"WITH {name_in_quotes(table)} AS (FROM {self.view})"
-            scored = self.relation.query(self.view, f"{rows} SELECT * FROM ({by}\n)")
+            view = f"{self.view}_scored"  # DuckDB 1.5 needs it as long as there may be rows to compute
+            rows = f"WITH {name_in_quotes(table)} AS (FROM {view})"
+            scored = self.relation.query(view, f"{rows} SELECT * FROM ({by}\n)")
             return DuckDB(scored, f"a SELECT over {self.rows_named}")
 
     def create(self, name: str) -> DuckDB:
@@ -113,11 +115,19 @@ class DuckDB(Fetched):
         quoted = name_in_quotes(name)
         with self._as_engine_error():
             self.relation.query(self.view, f"CREATE TABLE {quoted} AS SELECT * FROM {self.view}")
-            return DuckDB(self.relation.query(self.view, f"SELECT * FROM {quoted}"), f"table {one_line(name)!r}")
+            created = self.relation.query(self.view, f"SELECT * FROM {quoted}")
+            self._drop_view()
+            return DuckDB(created, f"table {one_line(name)!r}")
 
     def _run(self, statements: Sequence[str]) -> list[tuple[Any, ...]]:
         with self._as_engine_error():
-            return [row for one in statements for row in self.relation.query(self.view, one).fetchall()]
+            rows = [row for one in statements for row in self.relation.query(self.view, one).fetchall()]
+            self._drop_view()
+            return rows
+
+    def _drop_view(self) -> None:
+        """DuckDB 1.5 leaves the view of a statement in the caller's connection; 2.0 makes none."""
+        self.relation.query(self.view, f"DROP VIEW IF EXISTS {self.view}")
 
     def _push_down(self) -> PushDown:
         return PushDown(DIALECTS["duckdb"], self.view, self.schema, self.rows_named)
