@@ -763,11 +763,17 @@ def test_long_lines_of_an_mbox_are_not_split(tmp_path):
 def test_memory_does_not_grow_with_the_number_of_mails(tmp_path):
     path = tmp_path / "box"
     path.write_text((ENVELOPE + ONE + "some words\n" * 100 + "\n") * 1000)
-    tracemalloc.start()
-    assert sum(1 for _ in read_mailbox(path)) == 1000
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < path.stat().st_size / 5  # 1.2 MB; a mail takes 1.2 kB, buffers some more
+
+    def peak():
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in read_mailbox(path)) == 1000
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    # 1.2 MB; a mail takes 1.2 kB, buffers some more. What other threads of the process allocate is not in every peak.
+    assert min(peak() for _ in range(3)) < path.stat().st_size / 5
 
 
 def test_a_maildir(tmp_path):
