@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections import Counter
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,6 +28,15 @@ for _name, _examples in (("quick", 6), ("thorough", 60)):
 
 CROSSED = 6  # of all combinations of a test's parameters, one in this many runs in `make test`
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+
+
+def version_of(package: str) -> tuple[int, ...]:
+    """The version that is installed, as (1, 9)."""
+    return tuple(int(part) for part in version(package).split(".")[:2])
+
+
+BEFORE_SKLEARN_1_9 = version_of("scikit-learn") < (1, 9)
+DIVISOR = "before version 1.9 the svd solver of scikit-learn divides by n − k or n − 1, and deciban by n"
 
 
 def pytest_addoption(parser):

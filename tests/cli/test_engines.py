@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from importlib.util import find_spec
 
 import pytest
 
@@ -90,7 +91,11 @@ def test_a_checkpoint_goes_away_when_all_is_learned(inside, shops):
         (("postgresql://me:s3cret@127.0.0.1:1/shop",), "--table NAME"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--query", "SELECT 1"), "--table NAME"),
         (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "a", "--engine", "dask"), "leave out --engine"),
-        (("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "people"), "people"),
+        pytest.param(
+            ("postgresql://me:s3cret@127.0.0.1:1/shop", "--table", "people"),
+            "people",
+            marks=pytest.mark.skipif(find_spec("psycopg") is None, reason="psycopg is not installed"),
+        ),
         (("nothing+here://me:s3cret@x/y", "--table", "people"), ""),
         (("people.csv", "--engine", "dask", "--checkpoint", "c"), "--checkpoint is for --engine stream"),
         (("people.csv", "--engine", "stream", "--like", "m.deciban"), "--like"),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from conftest import DATA
 
 from deciban import SpamFilter, TextClassifier
 from deciban.errors import DecibanError
@@ -110,11 +108,9 @@ def test_other_models_of_texts_are_refused_with_what_to_choose():
 @pytest.mark.slow_where("bernoulli")
 @pytest.mark.parametrize("family", ["multinomial", "bernoulli"])
 def test_a_real_spam_filter(family):
-    path = Path(
-        os.environ.get("DECIBAN_DATA", Path(__file__).parents[4] / "shared/data"), "sms_spam/SMSSpamCollection.tsv"
-    )
+    path = DATA / "sms_spam" / "SMSSpamCollection.tsv"
     if not path.exists():
-        pytest.skip("sms_spam is not there: DECIBAN_DATA names the folder of public data sets")
+        pytest.skip("there is no data set 'sms_spam': DECIBAN_DATA says where the sets are")
     rows = [line.split("\t", 1) for line in path.read_text(encoding="utf-8").splitlines()]
     labels, texts = [label for label, _ in rows], [text for _, text in rows]
     model = TextClassifier(reliability=None, family=family).fit(texts[::2], labels[::2])

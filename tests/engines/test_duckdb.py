@@ -80,11 +80,6 @@ def test_relations_are_known_by_their_type():
     assert not is_relation(numbers(5))
 
 
-def test_a_relation_over_a_table_of_the_same_name_as_ours():
-    connection = stored_tables.in_duckdb(numbers(5), "deciban_rows")
-    assert DuckDB(connection.sql("SELECT * FROM deciban_rows")).pushed(question()).stats.weight.sum() == 5
-
-
 def test_relations_of_python_objects_and_temporary_tables():
     table = numbers(7)
     connection = duckdb.connect()
@@ -92,6 +87,15 @@ def test_relations_of_python_objects_and_temporary_tables():
     connection.execute("CREATE TEMPORARY TABLE passing AS SELECT 1.0 AS x, 'a' AS y, 3 AS i")
     assert table_of(connection, "passing").pushed(question()).stats.weight.tolist() == [1.0]
     assert table_of(connection, query="SELECT x, y FROM passing").schema.names == ["x", "y"]
+
+
+def test_no_view_is_left_in_the_connection():
+    connection = stored_tables.in_duckdb(numbers(9))
+    rows = table_of(connection, "rows")
+    rows.pushed(question())
+    rows.sample(2)
+    rows.create("copy")
+    assert connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall() == []
 
 
 def test_types_that_arrow_has_otherwise():
@@ -179,6 +183,9 @@ def test_a_select_that_scores_composes():
     connection = stored_tables.in_duckdb(numbers(10))
     scored = table_of(connection, "rows").scored("SELECT i, 2 * i AS twice FROM data")
     assert scored.to_arrow()["twice"].to_pylist() == [2 * i for i in range(10)]
+    other = stored_tables.in_duckdb(numbers(10), "data")  # the name of a table hides it in the SELECT alone
+    scored_too = table_of(other, query="SELECT i + 1 AS i FROM data").scored("SELECT i, 2 * i AS twice FROM data")
+    assert scored_too.to_arrow()["twice"].to_pylist() == [2 * i + 2 for i in range(10)]
     scored.create('made "so"; --')
     assert table_of(connection, 'made "so"; --').to_arrow()["twice"].to_pylist() == [2 * i for i in range(10)]
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 import sklearn.discriminant_analysis
 import sklearn.mixture
 import sklearn.naive_bayes
+from conftest import BEFORE_SKLEARN_1_9, DIVISOR
 
 import deciban
 from deciban.errors import DecibanError
@@ -39,6 +40,8 @@ def peer_of(name):
 @pytest.mark.parametrize("k", [2, 3, 13, 30])
 @pytest.mark.parametrize("name", MODELS)
 def test_posteriors_are_those_of_scikit_learn(name, k):
+    if BEFORE_SKLEARN_1_9 and name.endswith("DiscriminantAnalysis"):
+        pytest.skip(DIVISOR)
     X, y = rows_for(name, k)
     ours, theirs = getattr(deciban, name)().fit(X, y), peer_of(name).fit(X, y)
     expected = theirs.predict_proba(X)

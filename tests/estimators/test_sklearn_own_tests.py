@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass, field
 
 import pytest
+from conftest import BEFORE_SKLEARN_1_9, DIVISOR
 
 import deciban
 
@@ -32,6 +33,8 @@ class Suite:
 PRIVATE = "tests a private method of scikit-learn's class"
 ARRAYS = "arrays of other libraries (PyTorch, CuPy) are not dispatched to"
 SINGULAR = "deciban works where a covariance is singular, and says in a warning what was done"
+LOST_DIGITS = "before version 1.9 it expects differences of log-joints near 0 without an absolute tolerance"
+DIVIDED = ("test_lda_orthogonality", "test_qda_priors", "test_qda_store_covariance") if BEFORE_SKLEARN_1_9 else ()
 
 SUITES = [
     Suite(
@@ -44,7 +47,10 @@ SUITES = [
                 "deciban needs no classes= on the first partial_fit: the set of classes is then open"
             ),
         },
-        {"test_gnb_array_api_compliance": ARRAYS},
+        {
+            "test_gnb_array_api_compliance": ARRAYS,
+            **({"test_predict_joint_proba": LOST_DIGITS} if BEFORE_SKLEARN_1_9 else {}),
+        },
     ),
     Suite(
         "sklearn.tests.test_discriminant_analysis",
@@ -55,6 +61,7 @@ SUITES = [
             "test_qda_regularization": SINGULAR,
             "test_raises_value_error_on_one_sample_per_class": SINGULAR,
             "test_raises_value_error_on_same_number_of_classes_and_samples": SINGULAR,
+            **dict.fromkeys(DIVIDED, DIVISOR),
         },
     ),
     Suite("sklearn.neighbors.tests.test_nearest_centroid", "sklearn.neighbors", ["NearestCentroid"]),
@@ -118,4 +125,5 @@ for _suite, _module in zip(SUITES, _modules, strict=True):
 def test_the_names_are_ours(suite, module):
     for name in suite.names:
         assert getattr(module, name) is getattr(deciban, name)
-    assert set(suite.different) | set(suite.perhaps) <= set(dir(module))
+    if not BEFORE_SKLEARN_1_9:  # earlier versions lack some of these tests
+        assert set(suite.different) | set(suite.perhaps) <= set(dir(module))

@@ -27,7 +27,7 @@ def stored(X, layout):
     if layout == "reversed":
         return np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
     if layout == "packed":  # rows that are not a whole number of entries apart
-        packed = np.zeros(n, dtype=[("row", X.dtype, d), ("odd", np.int8)])
+        packed = np.zeros(n, dtype=[("row", X.dtype, (d,)), ("odd", np.int8)])
         packed["row"] = X
         return packed["row"].reshape(n, d)
     frozen = X.copy()

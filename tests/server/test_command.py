@@ -28,6 +28,20 @@ def test_settings_are_shown(texts, capsys):
     assert (shown["port"], shown["host"], shown["auth"]) == (1234, "127.0.0.1", True)
 
 
+def test_a_misspelt_variable_is_explained(texts, monkeypatch, capsys):
+    monkeypatch.setenv("DECIBAN_PROT", "9000")
+    assert run(["serve", str(texts["texts"]), "--show-config"]) == 2
+    printed = capsys.readouterr()
+    assert not printed.out
+    assert "DECIBAN_PROT is not a setting: did you mean DECIBAN_PORT?" in printed.err
+    monkeypatch.delenv("DECIBAN_PROT")
+    monkeypatch.setenv("DECIBAN_HOME", "/srv")
+    assert run(["serve", str(texts["texts"]), "--show-config"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["port"] == 8470
+    assert "DECIBAN_HOME is not a setting" in printed.err
+
+
 def test_what_cannot_be_served_is_explained(texts, tmp_path, capsys):
     for arguments, message in [
         (["serve"], "at least one model file"),

@@ -295,7 +295,8 @@ def test_settings_come_from_file_environment_and_options_in_this_order(tmp_path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("prot = 1", "'prot'"),
+        ("prot = 1", "'prot'.*did you mean 'port'"),
+        ("colour = 1", "'colour'.*--show-config"),
         ('port = "x"', "port .*'x'.*int"),
         ("auth = 1", "auth .*1.*bool"),
         ("port = [", "not TOML"),
@@ -317,6 +318,32 @@ def test_wrong_settings_are_explained(tmp_path, text, message):
     file.write_text(text, errors="surrogateescape")
     with pytest.raises(DecibanError, match=message):
         settings_of(str(file), {}, {})
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("PROT", "DECIBAN_PORT"),
+        ("port", "DECIBAN_PORT"),
+        ("CONTNET", "DECIBAN_CONTENT"),
+        ("TLSKEY", "DECIBAN_TLS_KEY"),
+        ("MODEL", "DECIBAN_MODELS"),
+        ("CONFG", "DECIBAN_CONFIG"),
+    ],
+)
+def test_a_misspelt_variable_of_the_environment_is_refused(variable, meant):
+    with pytest.raises(DecibanError, match=rf"^DECIBAN_{variable} is not a setting: did you mean {meant}\b"):
+        settings_of(None, {f"DECIBAN_{variable}": "1"}, {"port": 3})
+
+
+def test_an_unknown_variable_of_the_environment_is_named_and_ignored():
+    with pytest.warns(UserWarning, match="^DECIBAN_HOME is not a setting: it is ignored"):
+        assert settings_of(None, {"DECIBAN_HOME": "/srv"}, {}) == ServerSettings()
+
+
+def test_variables_of_other_commands_are_no_settings():
+    variables = ("IMAP_PASSWORD", "TOKEN", "TRACEBACK", "URL")
+    assert settings_of(None, {f"DECIBAN_{name}": "1" for name in variables}, {}) == ServerSettings()
 
 
 def test_models_have_names():

@@ -97,7 +97,7 @@ def usage_message(error: Any, argv: Sequence[str]) -> str:
     context, message = getattr(error, "ctx", None), error.format_message()
     if not message:
         return ""
-    if hasattr(error, "possibilities"):  # an option that does not exist, and those that are spelled like it
+    if type(error).__name__ == "NoSuchOption":  # its `possibilities` are options that are spelled like it
         known = [name.lstrip("-") for name in error.possibilities or []]  # dashes would make all of them similar
         close = [f"--{name}" for name in similar(error.option_name.lstrip("-"), known)]
         hint = f"did you mean {' or '.join(close)}?" if close else "check its name"

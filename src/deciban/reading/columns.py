@@ -402,7 +402,12 @@ def as_days(values: Array) -> Floats:
     if unit not in UNITS_PER_DAY:
         finer = "us" if unit in ("ps", "fs", "as", "generic") else "D"
         values, unit, count = values.astype(f"{values.dtype.kind}8[{finer}]"), finer, 1
-    out: Floats = values.astype(np.int64).astype(np.float64) * count / UNITS_PER_DAY.get(unit, 1)
+    ticks = values.astype(np.int64) * count
+    if unit == "ns":  # a float holds the digits of microseconds, so that dates are the same in any unit
+        whole, rest = np.divmod(ticks, 1000)
+        out: Floats = (whole + rest / 1000) / UNITS_PER_DAY["us"]
+    else:
+        out = ticks / UNITS_PER_DAY.get(unit, 1)
     out[missing_where(values)] = np.nan
     return out
 

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from deciban.errors import DecibanError
+from deciban.errors import DecibanError, did_you_mean, similar, warn
 from deciban.server.store import without_secret
 from deciban.server.store.content import FORMS
 
 ENVIRONMENT = "DECIBAN_"
+VARIABLES = tuple(ENVIRONMENT + name for name in ("IMAP_PASSWORD", "TOKEN", "TRACEBACK", "URL"))  # of other commands
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 LEVELS = ("debug", "info", "warning", "error")
@@ -152,8 +153,23 @@ def of_file(path: str) -> dict[str, Any]:
 
 def of_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     names = {ENVIRONMENT + name.upper(): name for name in TYPES}
+    for key in environment:
+        if key.startswith(ENVIRONMENT) and key not in (*names, ENVIRONMENT + "CONFIG", *VARIABLES):
+            check_unknown(key)
     given = {names[key]: value for key, value in environment.items() if key in names}
     return {name: checked(name, parsed(name, value), ENVIRONMENT + name.upper()) for name, value in given.items()}
+
+
+def check_unknown(variable: str) -> None:
+    """Refuses the misspelt name of a setting; a variable that is not similar to any may be another program's."""
+    known = [name.upper() for name in (*TYPES, "config")]
+    if close := similar(variable.removeprefix(ENVIRONMENT), known):  # the prefix would make all of them similar
+        raise DecibanError(
+            "{value} is not a setting: did you mean {names}?",
+            value=variable,
+            names=" or ".join(ENVIRONMENT + name for name in close),
+        )
+    warn(f"{variable} is not a setting: it is ignored; `deciban serve --show-config` lists all settings")
 
 
 def parsed(name: str, value: str) -> Any:
@@ -193,9 +209,10 @@ def checked(name: str, value: Any, where: str) -> Any:
     """A value of a file or the environment, of the right type."""
     if name not in TYPES:
         raise DecibanError(
-            "{where} sets {value!r}, which is not a setting: `deciban serve --show-config` lists all settings",
+            "{where} sets {value!r}, which is not a setting: {hint}",
             where=where,
             value=name,
+            hint=did_you_mean(name, TYPES, "`deciban serve --show-config` lists all settings"),
         )
     kind = str(TYPES[name])
     if name == "models":

@@ -226,9 +226,14 @@ def arrow_column(raw: Any) -> Any:
         import pyarrow
     except ImportError:
         return None
+    if hasattr(raw, "to_arrow"):  # Polars' texts as Arrow 17 reads them, and its categories before Polars 1.36
+        raw = raw.to_arrow()
     column = pyarrow.chunked_array(raw if hasattr(raw, "__arrow_c_stream__") else [raw])
-    if column.type == pyarrow.string_view():  # as Polars gives it
-        column = column.cast(pyarrow.large_string())
+    if column.type == pyarrow.string_view():
+        try:
+            column = column.cast(pyarrow.large_string())
+        except pyarrow.ArrowNotImplementedError:  # before Arrow 18
+            return None
     return column if column.type in (pyarrow.string(), pyarrow.large_string()) else None
 
 

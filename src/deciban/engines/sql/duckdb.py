@@ -20,7 +20,6 @@ from deciban.show import one_line, without_secrets
 from deciban.sources.column_types import MISSING
 from deciban.threads import threads
 
-ROWS_VIEW = "deciban_rows"  # the name of the rows in statements
 AS_DOUBLE, AS_TEXT = ("DECIMAL", "HUGEINT", "UHUGEINT", "BIGNUM"), ("ENUM", "UUID")  # types to cast for Arrow
 READER_OF_ENDING = {
     **dict.fromkeys((".parquet", ".pq", ".parq"), "read_parquet"),
@@ -53,6 +52,7 @@ class DuckDB(Fetched):
                 f"a {type(relation).__name__} has many tables: give one with deciban.table(connection, name)"
             )
         self.rows_named, self.relation, self.files = rows_named, relation, files
+        self.view = f"deciban_rows_{os.urandom(8).hex()}"  # in statements: DuckDB 1.5 refuses a name that exists
         self.workers = threads(None, 1 << 40)
         with self._as_engine_error():
             self.rows = relation.project(", ".join(map(as_arrow_type, relation.columns, relation.types)))
@@ -72,8 +72,9 @@ class DuckDB(Fetched):
                 return self.files.sample(rows).select(self.schema.names).cast(self.schema)
             n_rows = self.rows.aggregate("COUNT(*)").fetchall()[0][0]
             share = min(100.0, 100.0 * OVERSAMPLING * rows / n_rows)
-            statement = f"SELECT * FROM {ROWS_VIEW} TABLESAMPLE SYSTEM ({share:.6f}%) REPEATABLE (1)"
-            sampled = self.rows.query(ROWS_VIEW, statement).to_arrow_table()
+            statement = f"SELECT * FROM {self.view} TABLESAMPLE SYSTEM ({share:.6f}%) REPEATABLE (1)"
+            sampled = self.rows.query(self.view, statement).to_arrow_table()
+            self._drop_view()
         return thinned(sampled if sampled.num_rows >= rows // 2 else first, rows).cast(self.schema)
 
     def tables(self) -> Generator[pa.Table, None, None]:
@@ -104,21 +105,32 @@ class DuckDB(Fetched):
         with self._as_engine_error():
             by = select_text(by, "duckdb")
             check_select(None, by, "duckdb")
-            return DuckDB(self.relation.query(table, by), f"a SELECT over {self.rows_named}")
+            view = f"{self.view}_scored"  # DuckDB 1.5 needs it as long as there may be rows to compute
+            rows = f"WITH {name_in_quotes(table)} AS (FROM {view})"
+            scored = self.relation.query(view, f"{rows} SELECT * FROM ({by}\n)")
+            return DuckDB(scored, f"a SELECT over {self.rows_named}")
 
     def create(self, name: str) -> DuckDB:
         """Create a table of the rows, in the database that they come from, and return it."""
         quoted = name_in_quotes(name)
         with self._as_engine_error():
-            self.relation.query(ROWS_VIEW, f"CREATE TABLE {quoted} AS SELECT * FROM {ROWS_VIEW}")
-            return DuckDB(self.relation.query(ROWS_VIEW, f"SELECT * FROM {quoted}"), f"table {one_line(name)!r}")
+            self.relation.query(self.view, f"CREATE TABLE {quoted} AS SELECT * FROM {self.view}")
+            created = self.relation.query(self.view, f"SELECT * FROM {quoted}")
+            self._drop_view()
+            return DuckDB(created, f"table {one_line(name)!r}")
 
     def _run(self, statements: Sequence[str]) -> list[tuple[Any, ...]]:
         with self._as_engine_error():
-            return [row for one in statements for row in self.relation.query(ROWS_VIEW, one).fetchall()]
+            rows = [row for one in statements for row in self.relation.query(self.view, one).fetchall()]
+            self._drop_view()
+            return rows
+
+    def _drop_view(self) -> None:
+        """DuckDB 1.5 leaves the view of a statement in the caller's connection; 2.0 makes none."""
+        self.relation.query(self.view, f"DROP VIEW IF EXISTS {self.view}")
 
     def _push_down(self) -> PushDown:
-        return PushDown(DIALECTS["duckdb"], ROWS_VIEW, self.schema, self.rows_named)
+        return PushDown(DIALECTS["duckdb"], self.view, self.schema, self.rows_named)
 
     @contextmanager
     def _as_engine_error(self) -> Iterator[None]:
