@@ -45,11 +45,15 @@ access = logging.getLogger("deciban.server.access")
 errors = logging.getLogger("deciban.server")
 
 
-def make_app(service: Service) -> ASGIApp:
+def rates_of(settings: ServerSettings) -> Rates:
+    return Rates(RateLimit(settings.rate, "requests"), RateLimit(settings.teach_rate, "examples to learn"))
+
+
+def make_app(service: Service, rates: Rates | None = None) -> Guard:
     """The application of a service, which it starts and stops."""
     settings = service.settings
     milter = None if settings.milter is None else MilterFilter(service)
-    rates = Rates(RateLimit(settings.rate, "requests"), RateLimit(settings.teach_rate, "examples to learn"))
+    rates = rates_of(settings) if rates is None else rates
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -141,6 +145,10 @@ async def http_problem(request: Request, error: HTTPException) -> Response:
 async def unexpected(request: Request, error: Exception) -> Response:
     """An internal error: the response reveals nothing else."""
     del request, error
+    return internal_error()
+
+
+def internal_error() -> JSONResponse:
     return answered(RequestError("internal error in deciban, not in the request", status=500, code="fault"))
 
 
@@ -176,7 +184,7 @@ class Guard:
             await send(message)
 
         try:
-            problem = self.problem(scope)
+            problem = self.problem(scope["method"], dict(scope["headers"]))
             if problem is not None:
                 await answered(problem)(scope, receive, send_with_headers)
             elif (own := self.direct(scope)) is not None:
@@ -184,11 +192,13 @@ class Guard:
             else:
                 await self.app(scope, receive, send_with_headers)
         finally:
-            seconds = time.perf_counter() - start
-            route = route_of(scope)
-            self.service.metrics.observe(route, status, seconds)
-            if access.isEnabledFor(logging.INFO):
-                access.info("%s %s %d %.1f ms", scope["method"], route, status, seconds * 1e3)
+            self.observe(scope["method"], route_of(scope), status, time.perf_counter() - start)
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request, and log it without its content."""
+        self.service.metrics.observe(route, status, seconds)
+        if access.isEnabledFor(logging.INFO):
+            access.info("%s %s %d %.1f ms", method, route, status, seconds * 1e3)
 
     def direct(self, scope: Scope) -> Endpoint | None:
         """The endpoint of a request to do something with a model."""
@@ -201,9 +211,8 @@ class Guard:
             scope["path_params"], scope["endpoint"] = {"model": name}, own
         return own
 
-    def problem(self, scope: Scope) -> RequestError | None:
+    def problem(self, method: str, headers: Mapping[bytes, bytes]) -> RequestError | None:
         """Pages of other sites must not reach a server on this machine through its user's browser."""
-        headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] if ":" in host else host
         if self.check_hosts and name not in self.hosts:
@@ -211,7 +220,7 @@ class Guard:
                 "the host {value!r} is not allowed: add it to allowed_hosts", status=421, code="host", value=name
             )
         site = headers.get(b"sec-fetch-site", b"none").decode("latin-1")
-        if scope["method"] not in ("GET", "HEAD") and site not in OWN_SITE:
+        if method not in ("GET", "HEAD") and site not in OWN_SITE:
             return RequestError("pages of other sites may not make changes", status=403, code="cross_site")
         return None
 

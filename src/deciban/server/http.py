@@ -6,10 +6,15 @@ whose header has begun. So a few thousand clients that send a byte now and then 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 import uvicorn
+
+from deciban.server.app import Guard
+from deciban.server.routes import Rates
+from deciban.server.service import Service
 
 try:
     import resource
@@ -34,6 +39,15 @@ def max_connections() -> int:
     return max(1, (most if soft == resource.RLIM_INFINITY else min(soft, most)) - OTHER_FILES)
 
 
+def connections_of(guard: Guard, service: Service, rates: Rates) -> type[asyncio.Protocol] | str:
+    """The class of connections, or uvicorn's name for one that is slower, where httptools is not installed."""
+    try:
+        from deciban.server.quick import QuickPredictions, QuickProtocol
+    except ImportError:
+        return "auto"
+    return type("Connection", (QuickProtocol,), {"predictions": QuickPredictions(guard, service, rates)})
+
+
 class HttpServer(uvicorn.Server):
     """uvicorn's server; the header of a request must arrive within some seconds."""
 
@@ -53,7 +67,8 @@ class HttpServer(uvicorn.Server):
         for one in list(self.server_state.connections):
             cycle: Any = one.cycle  # type: ignore[union-attr]  # there are no websockets
             idle = getattr(one, "timeout_keep_alive_task", None) is not None
-            if idle or (cycle is not None and not cycle.response_complete):
+            answering = (cycle is not None and not cycle.response_complete) or getattr(one, "quick", None) is not None
+            if idle or answering:
                 continue
             last, since = before.get(one, (cycle, now))
             if last is not cycle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import deciban
 from deciban.server.config import BOOLEANS
 from deciban.server.examples import Example, examples_of, of_message
 from deciban.server.limits import RateLimit, body_of
-from deciban.server.model import Answer
+from deciban.server.model import Answer, ServedModel
 from deciban.server.play import picture, scene_of
 from deciban.server.problems import RequestError
 from deciban.server.recent import ORDERS
@@ -161,8 +161,7 @@ class ApiRoute:
 async def predict(exchange: Exchange) -> Response:
     examples, _ = await exchange.examples()
     model, answers = await exchange.service.predict(exchange.live, examples)
-    predictions = [prediction(example, answer) for example, answer in zip(examples, answers, strict=True)]
-    return JSONResponse({"model": exchange.live.name, "version": model.seq, "predictions": predictions})
+    return JSONResponse(predictions(exchange.live, model, examples, answers))
 
 
 async def filter_mail(exchange: Exchange) -> Response:
@@ -173,6 +172,13 @@ async def filter_mail(exchange: Exchange) -> Response:
     most = exchange.number("evidence", EVIDENCE_ITEMS, most=MAX_EVIDENCE_ITEMS)
     verdict = await exchange.service.verdict(exchange.live, examples[0], most)
     return PlainTextResponse(verdict.header())
+
+
+def predictions(
+    live: LiveModel, model: ServedModel, examples: Sequence[Example], answers: Sequence[Answer]
+) -> dict[str, Any]:
+    made = [prediction(example, answer) for example, answer in zip(examples, answers, strict=True)]
+    return {"model": live.name, "version": model.seq, "predictions": made}
 
 
 def prediction(example: Example, answer: Answer) -> dict[str, Any]:

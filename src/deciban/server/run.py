@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -26,8 +27,8 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     try:
         import uvicorn
 
-        from deciban.server.app import make_app
-        from deciban.server.http import HttpServer, max_connections
+        from deciban.server.app import make_app, rates_of
+        from deciban.server.http import HttpServer, connections_of, max_connections
     except ImportError as error:
         raise DecibanError(
             "the server needs {package!r}: pip install 'deciban[server]'", package=error.name or "starlette"
@@ -45,8 +46,11 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         announce("there is no token yet: create one with `deciban token create NAME --scope teach`")
     where = settings.socket or f"{'https' if settings.tls_key else 'http'}://{bracketed(settings.host)}:{settings.port}"
     announce(f"serving {', '.join(settings.models)} at {where}")
+    rates = rates_of(settings)
+    app = make_app(service, rates)
     config = uvicorn.Config(
-        make_app(service),
+        app,
+        http=connections_of(app, service, rates),
         host=settings.host,
         port=settings.port,
         uds=settings.socket,
@@ -64,6 +68,8 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     if settings.socket is not None and os.path.exists(settings.socket):
         os.unlink(settings.socket)  # left by an earlier server: see `check_socket`
     server = HttpServer(config, settings.timeout)
+    gc.collect()
+    gc.freeze()  # modules and models stay: looking through them for cycles would delay every request by tens of ms
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: None)  # uvicorn shuts down, and then raises it again
     try:

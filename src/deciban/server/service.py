@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from deciban.errors import DataWarning, DecibanError
-from deciban.server.answering import Answering
+from deciban.server.answering import Answered, Answering
 from deciban.server.changes import Change, Pair
 from deciban.server.config import ServerSettings
 from deciban.server.examples import Example
@@ -251,20 +251,30 @@ class Service:
     # ------------------------------------------------------------------ answers
 
     async def predict(self, live: LiveModel, examples: Sequence[Example]) -> tuple[ServedModel, list[Answer]]:
-        contents = [example.content for example in examples if example.content is not None]
-        future = self.answering[live.name].answers(contents)
-        timer = asyncio.get_running_loop().call_later(self.settings.timeout, expire, future)  # quicker than wait_for
+        future, timer = self.answers(live, examples)
         try:
             model, answers = await future
         except TimeoutError:
-            raise self._too_slow() from None
+            raise self.too_slow() from None
         finally:
             timer.cancel()
+        self.answered(live, examples, answers)
+        return model, answers
+
+    def answers(self, live: LiveModel, examples: Sequence[Example]) -> tuple[asyncio.Future[Answered], asyncio.Handle]:
+        """What answers examples, and what ends that with a TimeoutError after a while, unless it is cancelled."""
+        future = self.answering[live.name].answers([example.content or {} for example in examples])
+        timer = asyncio.get_running_loop().call_later(self.settings.timeout, expire, future)  # quicker than wait_for
+        return future, timer
+
+    def answered(self, live: LiveModel, examples: Sequence[Example], answers: Sequence[Answer]) -> None:
+        """Record the answers to examples."""
+        contents = [example.content or {} for example in examples]
         live.last_content = contents[-1]
+        live.answered += 1
         live.recent.add([example.id for example in examples], contents, answers, time.time())
         live.quality.answered(answers)
         self.metrics.count("deciban_examples_total", len(examples), model=live.name, what="classified")
-        return model, answers
 
     async def verdict(self, live: LiveModel, example: Example, most: int) -> Verdict:
         """What a filter writes into a mail, with its strongest evidence."""
@@ -289,9 +299,9 @@ class Service:
         try:
             return await asyncio.wait_for(work, self.settings.timeout)
         except TimeoutError:
-            raise self._too_slow(advice) from None
+            raise self.too_slow(advice) from None
 
-    def _too_slow(self, advice: str = FEWER) -> RequestError:
+    def too_slow(self, advice: str = FEWER) -> RequestError:
         return RequestError(
             "it took longer than {seconds:g} seconds{advice}",
             advice=advice,

@@ -29,6 +29,10 @@ MAX_EXAMPLES = 1000  # of one transaction, unless a single request has more
 MAX_SUMS = 500  # transactions between snapshots: after a crash, this many sums are added
 IDLE_SECONDS = 1.0
 POLL_SECONDS = 0.1  # if other servers write too
+MIN_ASKED = 200  # predictions a second, from which on transactions keep a distance:
+REST = 3.0  # in times of the last transaction; while the thread computes, predictions wait for the interpreter
+MAX_REST_SECONDS = 0.25
+MAX_EXAMPLES_BETWEEN = 16  # of such a transaction: the sums of so many texts are kept one by one, which takes less time
 
 log = logging.getLogger("deciban.server")
 
@@ -48,6 +52,7 @@ class LiveModel:
     sums_since: int = 0  # transactions since the snapshot
     snapshot_time: float = field(default_factory=time.monotonic)
     last_content: Any = None  # an example for filling a new model's caches
+    answered: int = 0  # requests for predictions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +87,7 @@ class ChangeWriter:
         self._queue: queue.Queue[Task] = queue.Queue(most)
         self._taken: deque[Task] = deque()  # taken from the queue, but not in the last transaction
         self._thread = threading.Thread(target=self._run, name="deciban-writer", daemon=True)
+        self._wrote = 0.0, 0.0, 0  # when the last transaction began and ended, and what had been asked before it
         self.healthy = True  # whether the store worked the last time
 
     # ------------------------------------------------------------------ for other threads
@@ -137,8 +143,12 @@ class ChangeWriter:
                 break
             if not isinstance(task, Change):
                 task()
-            elif group := [one for one in self._with_others(task) if one.done.set_running_or_notify_cancel()]:
-                self._write(self.models[task.model], group)  # the senders of the others have given up
+            else:
+                most = MAX_EXAMPLES_BETWEEN if self._rested() else MAX_EXAMPLES
+                if group := [one for one in self._with_others(task, most) if one.done.set_running_or_notify_cancel()]:
+                    start, asked = time.monotonic(), self._asked()
+                    self._write(self.models[task.model], group)  # the senders of the others have given up
+                    self._wrote = start, time.monotonic(), asked
             for live in self.models.values():
                 if live.sums_since >= MAX_SUMS or (live.sums_since and self._due(live)):
                     self._snapshot(live)
@@ -146,20 +156,37 @@ class ChangeWriter:
             if live.sums_since:
                 self._snapshot(live)
 
-    def _with_others(self, first: Change) -> list[Change]:
-        """A request and those after it for the same transaction: for the same model, with other ids."""
+    def _asked(self) -> int:
+        return sum(live.answered for live in self.models.values())
+
+    def _rested(self) -> bool:
+        """Whether many predictions are asked for; then wait a little, if a transaction has just ended."""
+        (start, end, asked), now = self._wrote, time.monotonic()
+        rest = min(REST * (end - start), MAX_REST_SECONDS) - (now - end)
+        busy = self._asked() - asked >= MIN_ASKED * (now - start)
+        if busy and rest > 0:
+            time.sleep(rest)
+        return busy
+
+    def _with_others(self, first: Change, most: int) -> list[Change]:
+        """A request and later ones for the same transaction: for the same model, with other ids.
+
+        Requests with the same id stay in their order: the later ones wait for another transaction.
+        """
         group, ids = [first], {example.id for example in first.examples}
-        while len(ids) < MAX_EXAMPLES and not first.by_content:
+        aside: list[Task] = []
+        while len(ids) < most and not first.by_content:
             try:
                 task = self._taken.popleft() if self._taken else self._queue.get_nowait()
             except queue.Empty:
                 break
-            own = {example.id for example in task.examples} if isinstance(task, Change) else set()
-            if not isinstance(task, Change) or task.model != first.model or own & ids or task.by_content:
-                self._taken.appendleft(task)
+            if not isinstance(task, Change) or task.model != first.model or task.by_content:
+                aside.append(task)
                 break
-            group.append(task)
+            own = {example.id for example in task.examples}
+            (aside if own & ids else group).append(task)
             ids |= own
+        self._taken.extendleft(reversed(aside))
         return group
 
     def _idle(self) -> None:

@@ -294,7 +294,10 @@ def row_reader(blocks: tuple[str, ...], rule: TokenRule) -> kernel.RowReader:
 
 def by_size(rows: Rows, table: Floats, formula: Callable[[Array], Floats]) -> Floats:
     """A function of the number of distinct items of each row, from a table of it where that is long enough."""
-    u = rows[0][1:] - rows[0][:-1]
+    ptr = rows[0]
+    if len(ptr) == 2 and (size := int(ptr[1] - ptr[0])) < len(table):  # one row: quicker, and asked for most often
+        return table[size : size + 1]
+    u = ptr[1:] - ptr[:-1]
     return table[u] if not len(u) or u.max() < len(table) else formula(u)
 
 

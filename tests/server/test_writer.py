@@ -1,0 +1,88 @@
+"""Which changes are written together, in which order, and when the writer rests."""
+
+from __future__ import annotations
+
+import time
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from deciban.server import writer
+from deciban.server.changes import Change
+from deciban.server.examples import Example
+
+
+def change(ids, model="texts", kind="learn", content=None):
+    return Change(model, kind, [Example(id_, content) for id_ in ids], "me")
+
+
+def idle_writer(models=()):
+    return writer.ChangeWriter(None, None, {one.name: one for one in models}, most=1000, snapshot_seconds=60.0)
+
+
+def groups(changes, most=writer.MAX_EXAMPLES):
+    """What is written in each transaction."""
+    idle, out = idle_writer(), []
+    for one in changes[1:]:
+        idle.submit(one)
+    first = changes[0]
+    while first is not None:
+        out.append(idle._with_others(first, most))
+        waiting = bool(idle._taken) or not idle._queue.empty()
+        first = (idle._taken.popleft() if idle._taken else idle._queue.get()) if waiting else None
+    return out
+
+
+def test_a_change_of_the_same_example_waits_and_others_do_not():
+    first, again, other, third = change("a"), change("a"), change("b"), change("a")
+    assert groups([first, again, other, third]) == [[first, other], [again], [third]]
+
+
+def test_a_change_that_waits_holds_back_later_ones_of_its_examples():
+    first, both, last = change("a"), change("ab"), change("b")
+    assert groups([first, both, last]) == [[first], [both], [last]]
+
+
+def test_other_models_and_forgetting_by_content_are_written_alone():
+    first, other, forget, last = (
+        change("a"),
+        change("b", "rows"),
+        change("c", kind="forget", content={"text": "c"}),
+        change("d"),
+    )
+    assert groups([first, other, forget, last]) == [[first], [other], [forget], [last]]
+
+
+@given(st.lists(st.sets(st.sampled_from("abcde"), min_size=1, max_size=3), min_size=1, max_size=20), st.integers(1, 6))
+def test_every_change_is_written_once_and_those_of_an_example_in_order(sets, most):
+    changes = [change(sorted(ids)) for ids in sets]
+    found = groups(changes, most)
+    assert sorted(map(id, sum(found, []))) == sorted(map(id, changes))
+    place = {id(one): i for i, group in enumerate(found) for one in group}
+    for group in found:
+        ids = [example.id for one in group for example in one.examples]
+        assert len(ids) == len(set(ids))
+    for id_ in "abcde":
+        order = [place[id(one)] for one in changes if any(example.id == id_ for example in one.examples)]
+        assert order == sorted(order)
+
+
+def test_the_writer_rests_only_while_many_predictions_are_asked_for(monkeypatch):
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    live = writer.LiveModel("texts", None, None, None)
+    idle = idle_writer([live])
+    now = time.monotonic()
+    idle._wrote = now - 0.05, now, 0
+    assert not idle._rested()
+    live.answered = 1000
+    assert idle._rested()
+    assert len(slept) == 1
+    assert 0.0 < slept[0] <= 0.15
+    idle._wrote = now - 10.0, now, 0
+    live.answered = 10**6
+    assert idle._rested()
+    assert slept[1] <= writer.MAX_REST_SECONDS
+    idle._wrote = now - 5.0, now - 4.0, 0
+    assert idle._rested(), "still busy, but the last transaction was long ago"
+    assert len(slept) == 2
