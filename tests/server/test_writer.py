@@ -57,7 +57,7 @@ def test_other_models_and_forgetting_by_content_are_written_alone():
 def test_every_change_is_written_once_and_those_of_an_example_in_order(sets, most):
     changes = [change(sorted(ids)) for ids in sets]
     found = groups(changes, most)
-    assert sorted(map(id, sum(found, []))) == sorted(map(id, changes))
+    assert sorted(id(one) for group in found for one in group) == sorted(map(id, changes))
     place = {id(one): i for i, group in enumerate(found) for one in group}
     for group in found:
         ids = [example.id for one in group for example in one.examples]
