@@ -272,3 +272,41 @@ def test_requests_are_counted(one_api):
     before = requests()
     run(one_api, lambda server: server.asked(request()))
     assert requests() == before + 1
+
+
+def test_a_client_that_does_not_read_is_not_answered_for_ever(one_api):
+    several = request({"examples": [{"id": str(i), "text": "cash"} for i in range(200)]})
+
+    async def work(server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1000)
+        (connection,) = server.state.connections or (await asyncio.sleep(0.05)) or server.state.connections
+        for _ in range(400):
+            writer.write(several)
+            await asyncio.sleep(0.001)
+            if connection.flow.write_paused:
+                break
+        for _ in range(20):
+            writer.write(several)
+            await asyncio.sleep(0.001)
+        size = connection.transport.get_write_buffer_size()
+        writer.transport.abort()
+        del reader
+        return size
+
+    assert run(one_api, work) < 1_000_000
+
+
+def test_a_response_that_cannot_be_made_ends_the_connection(one_api, monkeypatch):
+    def fails(*_):
+        raise ValueError("no")
+
+    monkeypatch.setattr(one_api.service, "answered", fails)
+
+    async def work(server):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(request())
+        found = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        return found
+
+    assert run(one_api, work) == b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import hypothesis.strategies as st
@@ -10,6 +11,7 @@ from hypothesis import given
 from deciban.server import writer
 from deciban.server.changes import Change
 from deciban.server.examples import Example
+from deciban.server.problems import RequestError
 
 
 def change(ids, model="texts", kind="learn", content=None):
@@ -86,3 +88,22 @@ def test_the_writer_rests_only_while_many_predictions_are_asked_for(monkeypatch)
     idle._wrote = now - 5.0, now - 4.0, 0
     assert idle._rested(), "still busy, but the last transaction was long ago"
     assert len(slept) == 2
+
+
+def test_changes_of_one_example_do_not_fill_the_memory():
+    idle, accepted = writer.ChangeWriter(None, None, {}, most=10, snapshot_seconds=60.0), 0
+    for _ in range(20):
+        with contextlib.suppress(RequestError):
+            for _ in range(100):
+                idle.submit(change("x"))
+                accepted += 1
+        assert idle.waiting == 10
+        assert len(idle._with_others(idle._taken.popleft() if idle._taken else idle._queue.get(), 16)) == 1
+    assert accepted == 10 + 19
+
+
+def test_work_that_was_cancelled_is_left_out():
+    idle = idle_writer()
+    done = idle.call(lambda: 1 / 0)
+    assert done.cancel()
+    idle._queue.get()()

@@ -534,3 +534,15 @@ def test_a_column_of_names_that_come_once_does_no_harm():
     fewer = without.log_joints(Frame(new.names[:3], new.columns[:3], 3000))
     assert loss < float(np.mean(logsumexp(fewer, axis=1) - fewer[np.arange(3000), its])) + 0.005
     assert abs(model.record.loss - loss) < 0.03  # two standard errors of 1,500 rows
+
+
+@pytest.mark.parametrize("n", [150, 300, 1200])
+def test_many_different_weights(n):
+    """Rows are taken out with the weights that they were learned with, not with those rounded for the evaluation."""
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, 4))
+    y, weight = ((X[:, :2] ** 2).sum(axis=1) > 1.5).astype(int), rng.exponential(size=n) + 0.01
+    model = deciban.Classifier().fit(X, y, sample_weight=weight)
+    assert model.score(X, y) > 0.9
+    loss = -np.log(model.leave_one_out(X, y, sample_weight=weight).proba[np.arange(n), y])
+    assert np.average(loss, weights=weight) < 0.4

@@ -30,7 +30,12 @@ from deciban.server.writer import LiveModel
 PLAIN = re.compile(  # a request, its model, and its header of names and printable characters
     rb"POST /v1/models/([\w.-]+)/predict HTTP/1\.1\r\n((?:[A-Za-z0-9-]+: [!-~][ -~]*\r\n)+)\r\n", re.ASCII
 )
-OTHER_WAY = {b"transfer-encoding", b"expect", b"upgrade"}  # header fields that change what a request is
+OTHER_WAY = {
+    b"transfer-encoding",
+    b"expect",
+    b"upgrade",
+    b"proxy-connection",
+}  # header fields that change what a request is
 KEPT_OPEN = b"keep-alive"  # what a connection is, unless its request has another word
 END_OF_HEADER = "".join(f"{name}: {value}\r\n" for name, value in SECURITY_HEADERS.items()).encode() + b"\r\n"
 
@@ -123,7 +128,7 @@ class QuickProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.later += data
             return
-        idle = self.between and (self.cycle is None or self.cycle.response_complete)
+        idle = self.between and (self.cycle is None or self.cycle.response_complete) and not self.flow.write_paused
         if idle and len(self.connections) < (self.limit_concurrency or len(self.connections) + 1):
             self.quick = self.predictions.begin(data, self.client[0] if self.client else "socket")
         if self.quick is None:
@@ -134,9 +139,18 @@ class QuickProtocol(HttpToolsProtocol):
 
     def answered(self, future: asyncio.Future[Answered]) -> None:
         quick, self.quick = self.quick, None
-        if quick is None or future.cancelled() or self.transport.is_closing():  # nobody waits for it
+        if quick is None or self.transport.is_closing():  # nobody waits for it
             return
-        self.transport.write(self.predictions.end(quick))
+        if future.cancelled():  # the server stops
+            self.transport.close()
+            return
+        try:
+            response = self.predictions.end(quick)
+        except Exception:
+            errors.exception("an internal error")
+            self.transport.close()
+            return
+        self.transport.write(response)
         self.server_state.total_requests += 1
         if self.ending:
             self.transport.close()

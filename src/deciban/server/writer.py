@@ -33,6 +33,7 @@ MIN_ASKED = 200  # predictions a second, from which on transactions keep a dista
 REST = 3.0  # in times of the last transaction; while the thread computes, predictions wait for the interpreter
 MAX_REST_SECONDS = 0.25
 MAX_EXAMPLES_BETWEEN = 16  # of such a transaction: the sums of so many texts are kept one by one, which takes less time
+MAX_WAITING_BETWEEN = 100  # changes
 
 log = logging.getLogger("deciban.server")
 
@@ -98,6 +99,8 @@ class ChangeWriter:
     def submit(self, change: Change) -> None:
         """Queue a request; a RequestError if too many are waiting."""
         try:
+            if self.waiting >= self._queue.maxsize:
+                raise queue.Full
             self._queue.put_nowait(change)
         except queue.Full:
             raise RequestError("too many changes are waiting: try again in a second", status=503, code="busy") from None
@@ -107,6 +110,8 @@ class ChangeWriter:
         done: Future[Result] = Future()
 
         def run() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
             try:
                 done.set_result(work())
             except Exception as error:
@@ -160,13 +165,16 @@ class ChangeWriter:
         return sum(live.answered for live in self.models.values())
 
     def _rested(self) -> bool:
-        """Whether many predictions are asked for; then wait a little, if a transaction has just ended."""
+        """Whether many predictions are asked for; then wait a little, if a transaction has just ended.
+
+        Not if many changes wait as well: then the larger a transaction is, the better.
+        """
         (start, end, asked), now = self._wrote, time.monotonic()
         rest = min(REST * (end - start), MAX_REST_SECONDS) - (now - end)
         busy = self._asked() - asked >= MIN_ASKED * (now - start)
         if busy and rest > 0:
             time.sleep(rest)
-        return busy
+        return busy and self.waiting <= MAX_WAITING_BETWEEN
 
     def _with_others(self, first: Change, most: int) -> list[Change]:
         """A request and later ones for the same transaction: for the same model, with other ids.
@@ -175,7 +183,7 @@ class ChangeWriter:
         """
         group, ids = [first], {example.id for example in first.examples}
         aside: list[Task] = []
-        while len(ids) < most and not first.by_content:
+        while len(ids) < most and len(group) + len(aside) < most and not first.by_content:
             try:
                 task = self._taken.popleft() if self._taken else self._queue.get_nowait()
             except queue.Empty:

@@ -225,6 +225,8 @@ def without_idle_experts(
         without, now = fitted(held, Pool(begin, pool.offsets))
         if (now - loss) * rows.total < min_gain[i]:
             usual, pool = held, without
+            if min_gain[i] > min(min_gain.values()):  # what it cost counts for none of the others
+                loss = now
     return usual, pool
 
 
@@ -251,10 +253,13 @@ def evidence_vectors(
 
 def fold_parts(model: TableModel, sample: Sample, columns: Array, fold: Array, folds: int) -> Iterator[FoldPart]:
     """The evidence of the evaluation rows, each fold in turn taken out of the sums."""
-    amount = np.ones(len(fold)) if sample.eval_weight is None else sample.eval_weight
+    # What was learned is taken out again: with its exact weight, which may differ from that of the evaluation.
+    exact = None if sample.weight is None else sample.weight[sample.eval_index]
+    rounded = sample.eval_weight
+    amount = np.ones(len(fold)) if exact is None or rounded is None else np.maximum(exact, rounded)
     for f in range(folds):
         out, rest = np.flatnonzero(fold == f), np.flatnonzero(fold != f)
-        without = removed_from(model, sample.eval_rows, sample.eval_y, sample.eval_weight, out)
+        without = removed_from(model, sample.eval_rows, sample.eval_y, exact, out)
         rest, out = (
             rest[without.weight[sample.eval_y[rest]] > amount[rest] * (1.0 + 1e-9)],
             out[without.weight[sample.eval_y[out]] > 0],

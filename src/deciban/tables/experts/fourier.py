@@ -29,7 +29,7 @@ from deciban._scipy import inverse, ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import FileError
 from deciban.matrix import mix_bits
-from deciban.measure import RESIDUE, is_scatter
+from deciban.measure import RESIDUE
 from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import UNSEEN, Cuts, EncodedRows, Encoding
 from deciban.tables.experts.base import CALIBRATED_LIMIT, Expert
@@ -200,37 +200,40 @@ class FourierFeatures(Expert):
         return self._of_known(self.features(rows) @ slopes + offsets, rows)
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
-        phi, out = self.features(rows), np.empty((len(rows), len(self.sums.one)))
-        removed = np.ones(len(rows)) if weight is None else weight
-        for row_weight in np.unique(removed):
-            at = np.flatnonzero(removed == row_weight)
-            out[at] = self._without(phi if len(at) == len(phi) else phi[at], y[at], float(row_weight))
-        return self._of_known(out, rows)
-
-    def _without(self, phi: Floats, y: Codes, weight: float) -> Floats:
-        """Evidence about rows of one weight, each without itself.
-
-        With z = φ − μ_own, S loses a multiple of zzᵀ and μ_own moves along z (Sherman–Morrison).
-        """
-        mean, scatter = self.sums.centred()
-        total, rows = max(float(self.sums.one.sum()) - weight, 1.0), np.arange(len(phi))
-        precision = inverse(self._covariance(scatter, total))
-        X, M = phi @ precision, mean @ precision
+        """See the module. With z = φ − μ_own, S loses a multiple of zzᵀ and μ_own moves along z (Sherman–Morrison)."""
+        phi, at = self.features(rows), np.arange(len(rows))
+        mean, removed = self.sums.centred()[0], np.ones(len(rows)) if weight is None else weight
+        total = np.maximum(float(self.sums.one.sum()) - removed, 1.0)
         before = self.sums.one[y]
-        after = before - weight
+        after = before - removed
         after[after <= RESIDUE * before] = 0.0  # a class of this row alone is empty without it
         grown = np.divide(before, after, out=np.zeros(len(phi)), where=after > 0)
-        cross, gram, size = phi @ M.T, mean @ M.T, np.einsum("nd,nd->n", X, phi)
-        q = size[:, None] - 2.0 * cross + np.diagonal(gram)  # (x − μ_c) with itself,
-        own = q[rows, y]  # z with itself,
-        mixed = size[:, None] - cross - cross[rows, y][:, None] + gram[y]  # and with z
-        rate = (1.0 - self.diagonal) / total * weight * grown
+        size, cross, centre, own_centre = self._products(phi, mean, y, total)
+        q = size[:, None] - 2.0 * cross + centre  # (x − μ_c) with itself,
+        own = q[at, y]  # z with itself,
+        mixed = size[:, None] - cross - cross[at, y][:, None] + own_centre  # and with z
+        rate = (1.0 - self.diagonal) / total * removed * grown
         q += (rate / np.maximum(1.0 - rate * own, RESIDUE))[:, None] * mixed**2
-        q[rows, y] *= grown**2
+        q[at, y] *= grown**2
         q *= -0.5 * self.scale
         q[:, self.sums.one <= 0] = -np.inf
-        q[rows[after <= 0], y[after <= 0]] = -np.inf
-        return np.asarray(q)
+        q[at[after <= 0], y[after <= 0]] = -np.inf
+        return self._of_known(q, rows)
+
+    def _products(self, phi: Floats, mean: Floats, y: Codes, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """By Σ⁻¹ of so many rows in total: φ with itself (n,), with each μ_c; μ_c with itself, and with μ_own (n, k)."""
+        scatter = self.sums.centred()[1]
+        if len(total) and (total == total[0]).all():
+            precision = inverse(self._covariance(scatter, float(total[0])))
+            M = mean @ precision
+            gram = mean @ M.T
+            return np.einsum("nd,nd->n", phi @ precision, phi), phi @ M.T, np.diagonal(gram), gram[y]
+        # In the axes of S in units of the target, every such Σ is diagonal.
+        unit = 1.0 / np.sqrt(self.target)
+        values, axes = np.linalg.eigh(scatter * unit * unit[:, None])
+        X, M = (phi * unit) @ axes, (mean * unit) @ axes
+        by = 1.0 / (np.maximum(values, 0.0) * ((1.0 - self.diagonal) / total)[:, None] + self.diagonal)
+        return np.einsum("nd,nd->n", X * by, X), (X * by) @ M.T, by @ (M**2).T, (by * M[y]) @ M.T
 
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         """See the module: what a cosine differs by from that at the mean, in proportion to the coordinates' phases."""
@@ -268,10 +271,15 @@ class FourierFeatures(Expert):
         one, x, xy = arrays.counts("one", k), arrays.floats("x", (k, D)), arrays.floats("xy", (D, D))
         if (target <= 0).any():
             raise FileError("a variance is not positive")
-        if not np.allclose(xy, xy.T) or not is_scatter(one.sum(keepdims=True)[None], x.sum(axis=0)[None], xy[None]):
+        how = positive(diagonal, 1.0), positive(scale, 1.0), target
+        made = cls(frequencies, phases, *how, FourierSums(one, x, xy), encoding.owner)
+        try:
+            np.linalg.cholesky(made._covariance(made.sums.centred()[1], float(one.sum())))
+        except np.linalg.LinAlgError:
+            raise FileError("its sums of squares are impossible") from None
+        if not np.allclose(xy, xy.T):
             raise FileError("its sums of squares are impossible")
-        sums = FourierSums(one, x, xy)
-        return cls(frequencies, phases, positive(diagonal, 1.0), positive(scale, 1.0), target, sums, encoding.owner)
+        return made
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
         from deciban.formula import Cosines, PlaceValues
