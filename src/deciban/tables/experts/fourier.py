@@ -221,7 +221,7 @@ class FourierFeatures(Expert):
         return self._of_known(q, rows)
 
     def _products(self, phi: Floats, mean: Floats, y: Codes, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """By Σ⁻¹ of so many rows in total: φ with itself (n,), with each μ_c; μ_c with itself, and with μ_own (n, k)."""
+        """By Σ⁻¹ of so many rows in all: φ with itself (n,), φ with μ_c; μ_c with itself, μ_c with μ_own (n, k)."""
         scatter = self.sums.centred()[1]
         if len(total) and (total == total[0]).all():
             precision = inverse(self._covariance(scatter, float(total[0])))
