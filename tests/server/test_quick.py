@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from deciban.server import answering
-from deciban.server.app import make_app, rates_of
+from deciban.server.app import make_app
 from deciban.server.http import HttpServer, connections_of
 from deciban.server.tokens import SCOPES, make_token
 
@@ -37,14 +37,14 @@ class Connected:
     """A server on a loopback port in this thread; `general` counts the requests that went the general way."""
 
     def __init__(self, api):
-        self.rates, self.general = rates_of(api.service.settings), 0
-        guard = make_app(api.service, self.rates)
+        self.general = 0
+        guard = make_app(api.service)
 
         async def app(scope, receive, send):
             self.general += 1
             await guard(scope, receive, send)
 
-        connections = connections_of(guard, api.service, self.rates)
+        connections = connections_of(guard)
         self.config = uvicorn.Config(app, http=connections, server_header=False, date_header=False, proxy_headers=False)
         self.config.load()
         self.server = HttpServer(self.config, seconds=0.1)

@@ -525,7 +525,7 @@ INLINE int prior_without(const Law *law, const Asked *a, int32_t own, double tak
 /* product *= p for every class. A logarithm is taken only of a product that would leave the range. */
 INLINE void multiply(const double *restrict p, int64_t k, double *restrict product, double *restrict next,
                      double *restrict sum) {
-    const double least = 1e-150;
+    const double least = 1e-150; /* two such numbers multiplied are still above the smallest double */
     int64_t small = 0;
     for (int64_t c = 0; c < k; c++) {
         next[c] = product[c] * p[c];

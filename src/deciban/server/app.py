@@ -15,7 +15,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from deciban.server.config import ServerSettings
 from deciban.server.limits import RateLimit
 from deciban.server.milter import MilterFilter
 from deciban.server.page import page_routes
@@ -45,15 +44,11 @@ access = logging.getLogger("deciban.server.access")
 errors = logging.getLogger("deciban.server")
 
 
-def rates_of(settings: ServerSettings) -> Rates:
-    return Rates(RateLimit(settings.rate, "requests"), RateLimit(settings.teach_rate, "examples to learn"))
-
-
-def make_app(service: Service, rates: Rates | None = None) -> Guard:
+def make_app(service: Service) -> Guard:
     """The application of a service, which it starts and stops."""
     settings = service.settings
     milter = None if settings.milter is None else MilterFilter(service)
-    rates = rates_of(settings) if rates is None else rates
+    rates = Rates(RateLimit(settings.rate, "requests"), RateLimit(settings.teach_rate, "examples to learn"))
 
     @asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
@@ -74,7 +69,7 @@ def make_app(service: Service, rates: Rates | None = None) -> Guard:
     handlers: dict[Any, Any] = {HTTPException: http_problem, Exception: unexpected}
     app = Starlette(routes=routes, lifespan=life, exception_handlers=handlers)
     actions = {one.path.removeprefix(ACTION): own for one, own in endpoints.items() if is_action(one)}
-    return Guard(app, actions, settings, service)
+    return Guard(app, actions, service, rates)
 
 
 def is_action(route: ApiRoute) -> bool:
@@ -159,10 +154,9 @@ class Guard:
     as long as through Starlette's routes and layers.
     """
 
-    def __init__(
-        self, app: ASGIApp, actions: Mapping[str, Endpoint], settings: ServerSettings, service: Service
-    ) -> None:
-        self.app, self.actions, self.service = app, actions, service
+    def __init__(self, app: ASGIApp, actions: Mapping[str, Endpoint], service: Service, rates: Rates) -> None:
+        self.app, self.actions, self.service, self.rates = app, actions, service, rates
+        settings = service.settings
         self.hosts = LOOPBACK_HOSTS | {host.lower() for host in (*settings.allowed_hosts, settings.host)}
         self.check_hosts = settings.local and settings.socket is None
 

@@ -13,8 +13,6 @@ from typing import Any
 import uvicorn
 
 from deciban.server.app import Guard
-from deciban.server.routes import Rates
-from deciban.server.service import Service
 
 try:
     import resource
@@ -39,13 +37,13 @@ def max_connections() -> int:
     return max(1, (most if soft == resource.RLIM_INFINITY else min(soft, most)) - OTHER_FILES)
 
 
-def connections_of(guard: Guard, service: Service, rates: Rates) -> type[asyncio.Protocol] | str:
+def connections_of(guard: Guard) -> type[asyncio.Protocol] | str:
     """The class of connections, or uvicorn's name for one that is slower, where httptools is not installed."""
     try:
         from deciban.server.quick import QuickPredictions, QuickProtocol
     except ImportError:
         return "auto"
-    return type("Connection", (QuickProtocol,), {"predictions": QuickPredictions(guard, service, rates)})
+    return type("Connection", (QuickProtocol,), {"predictions": QuickPredictions(guard)})
 
 
 class HttpServer(uvicorn.Server):

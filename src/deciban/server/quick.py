@@ -8,10 +8,9 @@ uvicorn and Starlette, before anything is done about it here. Both ways give the
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -19,27 +18,28 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from deciban.errors import DecibanError
 from deciban.server.answering import Answered
-from deciban.server.app import SECURITY_HEADERS, Guard, answered, internal_error
+from deciban.server.app import HEADER_BYTES, Guard, answered, errors, internal_error
 from deciban.server.examples import Example, examples_of
 from deciban.server.problems import problem_of
-from deciban.server.routes import ENCODER, JSON, Rates, parsed_json, predictions
-from deciban.server.service import Service
+from deciban.server.routes import ENCODER, JSON, ROUTES, bearer, parsed_json, predict, predictions
 from deciban.server.tokens import EVERYTHING
 from deciban.server.writer import LiveModel
 
 PLAIN = re.compile(  # a request, its model, and its header of names and printable characters
     rb"POST /v1/models/([\w.-]+)/predict HTTP/1\.1\r\n((?:[A-Za-z0-9-]+: [!-~][ -~]*\r\n)+)\r\n", re.ASCII
 )
-OTHER_WAY = {
-    b"transfer-encoding",
-    b"expect",
-    b"upgrade",
-    b"proxy-connection",
-}  # header fields that change what a request is
+# Header fields that change what a request is.
+OTHER_WAY = {b"transfer-encoding", b"expect", b"upgrade", b"proxy-connection"}
 KEPT_OPEN = b"keep-alive"  # what a connection is, unless its request has another word
-END_OF_HEADER = "".join(f"{name}: {value}\r\n" for name, value in SECURITY_HEADERS.items()).encode() + b"\r\n"
+JSON_KIND = JSON.encode()
+SCOPE = next(route.scope for route in ROUTES if route.handler is predict) or ""
 
-errors = logging.getLogger("deciban.server")
+
+def lines_of(fields: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join(b"%b: %b\r\n" % field for field in fields)
+
+
+END_OF_HEADER = lines_of(HEADER_BYTES) + b"\r\n"
 
 
 class Quick(NamedTuple):
@@ -55,8 +55,8 @@ class Quick(NamedTuple):
 class QuickPredictions:
     """Reads plain requests for predictions, for all connections."""
 
-    def __init__(self, guard: Guard, service: Service, rates: Rates) -> None:
-        self.guard, self.service, self.rates = guard, service, rates
+    def __init__(self, guard: Guard) -> None:
+        self.guard, self.service, self.rates = guard, guard.service, guard.rates
 
     def begin(self, data: bytes, client: str) -> Quick | None:
         """Begin to answer the request in these bytes; None if it must go the general way."""
@@ -71,7 +71,7 @@ class QuickPredictions:
             return None
         if fields.get(b"connection", KEPT_OPEN).lower() != KEPT_OPEN:
             return None
-        if fields.get(b"content-type") != JSON.encode() or self.guard.problem("POST", fields) is not None:
+        if fields.get(b"content-type") != JSON_KIND or self.guard.problem("POST", fields) is not None:
             return None
         try:
             name = self.caller(fields.get(b"authorization", b"").decode("ascii"))
@@ -88,9 +88,9 @@ class QuickPredictions:
         """The name of a caller who may ask for predictions, as far as that is known without a look at the store."""
         if not self.service.settings.auth:
             return EVERYTHING.name
-        kind, _, secret = authorization.partition(" ")
-        caller = self.service.tokens.caller(secret) if kind.lower() == "bearer" and self.service.tokens.fresh else None
-        return caller.name if caller is not None and "read" in caller.scopes else None
+        tokens, secret = self.service.tokens, bearer(authorization)
+        caller = tokens.caller(secret) if secret and tokens.fresh else None
+        return caller.name if caller is not None and SCOPE in caller.scopes else None
 
     def end(self, quick: Quick) -> bytes:
         """The response, once there are answers or an error."""
@@ -100,14 +100,14 @@ class QuickPredictions:
             model, answers = quick.future.result()
             self.service.answered(quick.live, quick.examples, answers)
             body = ENCODER.encode(predictions(quick.live, model, quick.examples, answers)).encode()
-            status, fields = 200, b"content-type: application/json\r\n"
+            status, fields = 200, lines_of([(b"content-type", JSON_KIND)])
         else:
             problem = self.service.too_slow() if isinstance(error, TimeoutError) else problem_of(error)  # type: ignore[arg-type]  # Exceptions
             if problem is None:
                 errors.error("an internal error", exc_info=error)
             response = answered(problem) if problem is not None else internal_error()
             status, body = response.status_code, bytes(response.body)
-            fields = b"".join(b"%b: %b\r\n" % field for field in response.raw_headers if field[0] != b"content-length")
+            fields = lines_of(field for field in response.raw_headers if field[0] != b"content-length")
         self.guard.observe("POST", "predict", status, time.perf_counter() - quick.start)
         first = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-length: {len(body)}\r\n"
         return first.encode() + fields + END_OF_HEADER + body

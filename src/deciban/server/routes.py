@@ -465,12 +465,18 @@ ROUTES = (
 )
 
 
+def bearer(authorization: str) -> str:
+    """The token in a header field, or ""."""
+    kind, _, secret = authorization.partition(" ")
+    return secret if kind.lower() == "bearer" else ""
+
+
 async def caller_of(request: Request, service: Service) -> Caller:
     """The caller: the token's name, or everyone if tokens are not required."""
     if not service.settings.auth:
         return EVERYTHING
-    kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    if kind.lower() != "bearer" or not secret:
+    secret = bearer(request.headers.get("authorization", ""))
+    if not secret:
         return NOBODY
     tokens = service.tokens
     if not tokens.fresh:

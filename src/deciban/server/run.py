@@ -27,7 +27,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     try:
         import uvicorn
 
-        from deciban.server.app import make_app, rates_of
+        from deciban.server.app import make_app
         from deciban.server.http import HttpServer, connections_of, max_connections
     except ImportError as error:
         raise DecibanError(
@@ -46,11 +46,10 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         announce("there is no token yet: create one with `deciban token create NAME --scope teach`")
     where = settings.socket or f"{'https' if settings.tls_key else 'http'}://{bracketed(settings.host)}:{settings.port}"
     announce(f"serving {', '.join(settings.models)} at {where}")
-    rates = rates_of(settings)
-    app = make_app(service, rates)
+    app = make_app(service)
     config = uvicorn.Config(
         app,
-        http=connections_of(app, service, rates),
+        http=connections_of(app),
         host=settings.host,
         port=settings.port,
         uds=settings.socket,
@@ -69,7 +68,7 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
         os.unlink(settings.socket)  # left by an earlier server: see `check_socket`
     server = HttpServer(config, settings.timeout)
     gc.collect()
-    gc.freeze()  # modules and models stay: looking through them for cycles would delay every request by tens of ms
+    gc.freeze()  # modules and models stay: to search them for cycles would now and then delay all requests by 80 ms
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: None)  # uvicorn shuts down, and then raises it again
     try:

@@ -568,3 +568,10 @@ def common_encoding(a: Encoding, b: Encoding) -> Encoding:
         columns.append(mine)
     same = all(new is old for new, old in zip(columns, a.columns, strict=True))
     return a if same else replace(a, columns=tuple(columns))
+
+
+def weight_without(weight: Floats, y: Codes, removed: Floats | None) -> Floats:
+    """The weight of each class without rows of classes y; what rounding leaves of a class is 0."""
+    left = np.maximum(weight - np.bincount(y, removed, minlength=len(weight)), 0.0)
+    left[left <= 1e-9 * weight] = 0.0
+    return np.asarray(left)

@@ -24,7 +24,7 @@ from deciban.results.summary import Decisive, Summary, candidates_table
 from deciban.show import Table, plain
 from deciban.tables.encode import Coded, EncodedRows, Known
 from deciban.tables.experts.base import Expert
-from deciban.tables.model import TableModel
+from deciban.tables.model import TableModel, weight_without
 
 MIN_SHARE_DECISIVE, SHARE_BEYOND_DOUBT = 0.8, 0.95  # of the log loss of class frequencies, that one column takes away
 TIMES_NEXT_BEST = 3.0  # as much as the next best column, below the second
@@ -163,8 +163,7 @@ def without(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats | Non
     used = [i for i in range(m) if i == 0 or model.pool.weights[i] > 0]
     experts = tuple(model.experts[i].without(rows, y, weight) for i in used)
     weights = model.pool.weights[[*used, *range(m, len(model.pool.weights))]]
-    remaining = np.maximum(model.weight - np.bincount(y, weight, minlength=len(model.weight)), 0.0)
-    remaining[remaining <= 1e-9 * model.weight] = 0.0
+    remaining = weight_without(model.weight, y, weight)
     return replace(model, experts=experts, weight=remaining, pool=Pool(weights, model.pool.offsets))
 
 

@@ -42,7 +42,7 @@ from deciban.tables.experts.base import Expert
 from deciban.tables.experts.boosted import BoostedTrees
 from deciban.tables.experts.columns import ColumnDistributions, log_loss, row_losses
 from deciban.tables.experts.fourier import FourierFeatures
-from deciban.tables.model import Candidate, Record, TableModel
+from deciban.tables.model import Candidate, Record, TableModel, weight_without
 from deciban.tables.sample import Sample
 from deciban.tables.views import importance
 from deciban.text.parallel import in_threads
@@ -80,14 +80,15 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
     log_prior, usual = log_class_prior("empirical", model.weight), weight_prior(model, sample, len(columns))
     mark, y, w = sample.eval_rows.mark, sample.eval_y, sample.eval_weight
     alone = log_loss(vectors[:, 0], log_prior, y, w)
-    prepared, kept = Vectors(vectors, y, log_prior, w), np.arange(m)
+    prepared, many = Vectors(vectors, y, log_prior, w), len(y) >= MIN_ROWS_FOR_CLOSED_FORM
     usual, begin = without_idle_experts(prepared, usual, min_gains(model.experts, len(y), prepared.total))
-    if len(y) >= MIN_ROWS_FOR_CLOSED_FORM:
+    kept = np.arange(m) if many else np.flatnonzero(np.asarray(usual.ridge)[:m] < FIXED)
+    places = np.append(kept, m + columns)
+    if many:
         chosen, _ = closed_fit(prepared, int(mark.max()), usual, (Doubt(1.0, 1.0),), 1.0, begin=begin)
-        pool = chosen.pool.spread(np.append(kept, m + columns), m + d)
+        pool = chosen.pool.spread(places, m + d)
         extra = boosted_trees(model, pool, sample) if boost else None
     else:
-        kept = np.flatnonzero(np.asarray(usual.ridge)[:m] < FIXED)
         fewer = replace(model, experts=tuple(model.experts[i] for i in kept))
         vectors = vectors[:, np.append(kept, np.arange(m, vectors.shape[1]))]
         mark = distinct_marks(mark, y)
@@ -99,10 +100,10 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
             held = evaluated.fit(without_weight(weight_prior(fewer, sample, len(columns), with_fourier=False), i))
             if evaluated.loss(held) - evaluated.loss(chosen) < least:
                 chosen = held
-        pool = chosen.pool.spread(np.append(kept, m + columns), m + d)
+        pool = chosen.pool.spread(places, m + d)
         extra = boosted_trees_of_parts(sample, chosen, parts, mark) if boost else None
     assert chosen.left_out is not None
-    left_out = chosen.left_out.spread(np.append(kept, m + columns), m + d)
+    left_out = chosen.left_out.spread(places, m + d)
     candidates = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *tried.tried]
     weights = iter(pool.weights)
     candidates = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in candidates]
@@ -273,7 +274,7 @@ def removed_from(model: TableModel, rows: EncodedRows, y: Codes, weight: Floats 
     """The model without those of the rows that are `out`, which it has learned."""
     removed = some_rows(rows, y, weight, out)
     experts = tuple(expert.without(*removed) for expert in model.experts)
-    return replace(model, experts=experts, weight=weight_without(model.weight, removed))
+    return replace(model, experts=experts, weight=weight_without(model.weight, removed.y, removed.weight))
 
 
 class SomeRows(NamedTuple):
@@ -287,13 +288,6 @@ class SomeRows(NamedTuple):
 def some_rows(rows: EncodedRows, y: Codes, weight: Floats | None, at: Array) -> SomeRows:
     weight = None if weight is None else np.ascontiguousarray(weight[at])
     return SomeRows(rows.take(at), np.ascontiguousarray(y[at]), weight)
-
-
-def weight_without(weight: Floats, removed: SomeRows) -> Floats:
-    """The rows of each class that are left."""
-    left = np.maximum(weight - np.bincount(removed.y, removed.weight, minlength=len(weight)), 0.0)
-    left[left <= 1e-9 * weight] = 0.0
-    return left
 
 
 # ---------------------------------------------------------------------- boosted trees
@@ -365,7 +359,7 @@ def scores_without(
         total[f, rest[f]] += inside
         total[f, removed[f]] += outside
     for own, (gone, kept), at, out in zip(total, parts, rest, removed, strict=True):
-        left = weight_without(model.weight, gone)
+        left = weight_without(model.weight, gone.y, gone.weight)
         table, place = log_class_prior_without("empirical", left, kept.y, kept.weight)
         own[at] += table[place]
         own[out] += log_class_prior("empirical", left)

@@ -94,13 +94,23 @@ def smoothed(counts: Floats, smoothings: tuple[Smoothing, ...]) -> tuple[Floats,
     return counts[None], counts.sum(axis=0)[None], np.ones((1, counts.shape[1])), strength
 
 
-def log_table(counts: Floats, smoothing: Smoothing) -> Floats:
-    """log p(v | y) of (k, v) counts; 0 for a value that no row has, nor a near one: it is no evidence."""
-    (smooth,), (back,), _, (strength,) = smoothed(counts, (smoothing,))
-    total, rest = float(counts.sum()), np.maximum(back, 0.0)
+def log_probabilities(smooth: Floats, back: Floats, total: Floats, strength: float | Floats) -> Floats:
+    """log p(v | y), (v, k), of smoothed counts by class and in all (v,), with the rows of each class (v or 1, k).
+
+    It is 0 for a value that no row has, nor a near one: it is no evidence.
+    """
+    rest, everything = np.maximum(back, 0.0), total.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        out = np.log((smooth + strength * rest / total) / (counts.sum(axis=1)[:, None] + strength))
-    return np.where(rest <= NEGLIGIBLE_SHARE * total, 0.0, out)
+        prior = (strength * rest / everything)[:, None]
+        out = np.log((smooth + prior) / (total + np.reshape(strength, (-1, 1))))
+    out[rest <= NEGLIGIBLE_SHARE * everything] = 0.0
+    return np.asarray(out)
+
+
+def log_table(counts: Floats, smoothing: Smoothing) -> Floats:
+    """log p(v | y) of the counts (k, v) of one column."""
+    (smooth,), (back,), _, (strength,) = smoothed(counts, (smoothing,))
+    return log_probabilities(smooth.T, back, counts.sum(axis=1)[None], float(strength)).T
 
 
 def smoothing_losses(counts: Floats, smoothings: tuple[Smoothing, ...], log_prior: Floats, row_weight: float) -> Floats:
@@ -190,14 +200,9 @@ class ColumnDistributions(Expert):
         if "table" not in self._cache:
             seen = self.counts.sum(axis=1) > 0
             seen = seen if seen.any() else ~seen
-            (by_class, back, _), total = self._smoothed_counts(), self._class_totals()
-            sizes, everything = np.diff(self.offsets), total.sum(axis=1)
+            (by_class, back, _), sizes = self._smoothed_counts(), np.diff(self.offsets)
             strength = np.repeat([smoothing.strength for smoothing in self.smoothings], sizes)
-            column, rest = np.repeat(np.arange(len(sizes)), sizes), np.maximum(back, 0.0)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                prior = strength * rest / everything[column]
-                table = np.log((by_class + prior[:, None]) / (total[column] + strength[:, None]))
-            table[rest <= NEGLIGIBLE_SHARE * everything[column]] = 0.0  # a value that no row has is no evidence
+            table = log_probabilities(by_class, back, np.repeat(self._class_totals(), sizes, axis=0), strength)
             self._cache["table"] = np.ascontiguousarray(table - table[:, seen].mean(axis=1, keepdims=True))
         return np.asarray(self._cache["table"])
 

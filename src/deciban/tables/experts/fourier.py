@@ -34,7 +34,7 @@ from deciban.storage.arrays import CheckedArrays, positive
 from deciban.tables.encode import UNSEEN, Cuts, EncodedRows, Encoding
 from deciban.tables.experts.base import CALIBRATED_LIMIT, Expert
 from deciban.tables.experts.columns import ROUNDING_ROWS
-from deciban.tables.experts.gaussians import coordinate_terms
+from deciban.tables.experts.gaussians import coordinate_terms, shrunk
 
 if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
@@ -179,16 +179,11 @@ class FourierFeatures(Expert):
         spread = np.diagonal(s.centred()[1])
         return bool((spread >= -ROUNDING_ROWS * (1.0 + np.diagonal(s.xy))).all())
 
-    def _covariance(self, scatter: Floats, rows: float) -> Floats:
-        sigma = scatter * ((1.0 - self.diagonal) / max(rows, 1.0))
-        sigma[np.diag_indices(len(sigma))] += self.diagonal * self.target
-        return sigma
-
     def linear(self) -> tuple[Floats, Floats]:
         """Slopes (D, k) and offsets (k,): all classes have the same Σ, so that evidence is linear in φ."""
         if "linear" not in self._cache:
             mean, scatter = self.sums.centred()
-            sigma = self._covariance(scatter, float(self.sums.one.sum()))
+            sigma = shrunk(scatter, max(float(self.sums.one.sum()), 1.0), self.diagonal, self.target)
             slopes = self.scale * np.linalg.solve(sigma, mean.T)
             offsets = -0.5 * np.einsum("kd,dk->k", mean, slopes)
             offsets[self.sums.one <= 0] = -np.inf
@@ -202,13 +197,14 @@ class FourierFeatures(Expert):
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         """See the module. With z = φ − μ_own, S loses a multiple of zzᵀ and μ_own moves along z (Sherman–Morrison)."""
         phi, at = self.features(rows), np.arange(len(rows))
-        mean, removed = self.sums.centred()[0], np.ones(len(rows)) if weight is None else weight
+        mean, scatter = self.sums.centred()
+        removed = np.ones(len(rows)) if weight is None else weight
         total = np.maximum(float(self.sums.one.sum()) - removed, 1.0)
         before = self.sums.one[y]
         after = before - removed
         after[after <= RESIDUE * before] = 0.0  # a class of this row alone is empty without it
         grown = np.divide(before, after, out=np.zeros(len(phi)), where=after > 0)
-        size, cross, centre, own_centre = self._products(phi, mean, y, total)
+        size, cross, centre, own_centre = self._products(phi, mean, scatter, y, total)
         q = size[:, None] - 2.0 * cross + centre  # (x − μ_c) with itself,
         own = q[at, y]  # z with itself,
         mixed = size[:, None] - cross - cross[at, y][:, None] + own_centre  # and with z
@@ -220,11 +216,12 @@ class FourierFeatures(Expert):
         q[at[after <= 0], y[after <= 0]] = -np.inf
         return self._of_known(q, rows)
 
-    def _products(self, phi: Floats, mean: Floats, y: Codes, total: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def _products(
+        self, phi: Floats, mean: Floats, scatter: Floats, y: Codes, total: Floats
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """By Σ⁻¹ of so many rows in all: φ with itself (n,), φ with μ_c; μ_c with itself, μ_c with μ_own (n, k)."""
-        scatter = self.sums.centred()[1]
         if len(total) and (total == total[0]).all():
-            precision = inverse(self._covariance(scatter, float(total[0])))
+            precision = inverse(shrunk(scatter, float(total[0]), self.diagonal, self.target))
             M = mean @ precision
             gram = mean @ M.T
             return np.einsum("nd,nd->n", phi @ precision, phi), phi @ M.T, np.diagonal(gram), gram[y]
@@ -272,14 +269,15 @@ class FourierFeatures(Expert):
         if (target <= 0).any():
             raise FileError("a variance is not positive")
         how = positive(diagonal, 1.0), positive(scale, 1.0), target
-        made = cls(frequencies, phases, *how, FourierSums(one, x, xy), encoding.owner)
+        sums = FourierSums(one, x, xy)
         try:
-            np.linalg.cholesky(made._covariance(made.sums.centred()[1], float(one.sum())))
+            np.linalg.cholesky(shrunk(sums.centred()[1], max(float(one.sum()), 1.0), how[0], target))
+            possible = np.allclose(xy, xy.T)
         except np.linalg.LinAlgError:
-            raise FileError("its sums of squares are impossible") from None
-        if not np.allclose(xy, xy.T):
+            possible = False
+        if not possible:
             raise FileError("its sums of squares are impossible")
-        return made
+        return cls(frequencies, phases, *how, sums, encoding.owner)
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
         from deciban.formula import Cosines, PlaceValues
