@@ -3,7 +3,8 @@
 The generator runs on the same machine, in a process of its own, over loopback: an open loop, where a request is due at
 its time whether or not the ones before it are answered, and its delay counts from when it was due. Some requests
 classify one text; of the others, half teach a text, and half change the label of one that was taught before. Its own
-processor time is reported too.
+processor time is reported too. For comparison, the same classifications are first sent to a server that answers each
+at once with the same bytes: what these take is the machine's and the generator's share.
 
     python benchmarks/server.py [--seconds 20] [--classify 2000] [--correct 50] [--store URL] [--soak MINUTES]
 
@@ -17,6 +18,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -35,6 +37,7 @@ from deciban.client import Client
 DATA = Path(os.environ.get("DECIBAN_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 CONNECTIONS = 64
 TAUGHT = 250  # texts
+FLOOR_SECONDS = 10.0
 TICK = 0.001  # seconds between looks at what is due
 RESULTS = Path(__file__).parent / "results"
 
@@ -199,15 +202,54 @@ def run_loads(loads: list[Load], port: int, seconds: float) -> None:
         uvloop.run(together())
 
 
+class Echo(asyncio.Protocol):
+    """A server without work: the least that a request can take."""
+
+    def connection_made(self, transport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        del data
+        self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: 150\r\n\r\n" + 150 * b" ")
+
+
+def serve_nothing(port: int) -> None:
+    async def forever() -> None:
+        await (await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", port)).serve_forever()
+
+    asyncio.run(forever())
+
+
+def floor(requests: list[bytes], per_second: float, port: int) -> dict:
+    """The figures of a server without work."""
+    process = multiprocessing.get_context("spawn").Process(target=serve_nothing, args=(port,))
+    process.start()
+    try:
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            time.sleep(0.05)
+        load = Load("nothing", itertools.cycle(requests), per_second)
+        run_loads([load], port, FLOOR_SECONDS)
+        return load.figures()
+    finally:
+        process.terminate()
+        process.join()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def main(seconds: float, classifications: float, corrections: float, store: str | None) -> None:
     texts, labels = messages()
     half = len(texts) // 2
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "sms.deciban")
         deciban.TextClassifier().fit(texts[:half], labels[:half]).save(path)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
+        predicts = [request("/v1/models/sms/predict", {"text": text}) for text in texts]
+        rows = [floor(predicts, classifications, free_port())]
         command = [sys.executable, "-m", "deciban", "serve", path, "--store", store or f"{folder}/store.sqlite"]
         options = ["--no-auth", "--port", str(port), "--log-level", "warning"]
         with subprocess.Popen([*map(str, command), *options], stderr=subprocess.DEVNULL) as server:
@@ -216,7 +258,6 @@ def main(seconds: float, classifications: float, corrections: float, store: str 
                 while not client.ready():
                     time.sleep(0.05)
                 client.close()
-                predicts = [request("/v1/models/sms/predict", {"text": text}) for text in texts]
                 teach = lessons(texts[half : half + TAUGHT], labels[half : half + TAUGHT])
                 # Until everything is warm, and what is kept of recent requests is full.
                 run_loads([Load("", itertools.cycle(predicts), 400.0), Load("", teach, 2.0)], port, 4.0)
@@ -230,7 +271,7 @@ def main(seconds: float, classifications: float, corrections: float, store: str 
                 loads = [Load(name, requests, rate) for name, (requests, rate) in rates.items() if rate]
                 run_loads(loads, port, seconds)
                 watch.ending.set()
-                rows = [load.figures() for load in loads]
+                rows += [load.figures() for load in loads]
                 answered = sum(len(load.delays) for load in loads)
                 used = (processor_seconds(server.pid) - used) * 1e3 / answered
                 own = (processor_seconds("self") - own) * 1e3 / answered

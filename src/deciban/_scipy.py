@@ -5,7 +5,9 @@ Layers below the models import it from here or inside functions, never at the to
 
 from __future__ import annotations
 
+import ctypes
 import sys
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -64,14 +66,37 @@ def logsumexp(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 
 def inverse_half(matrix: Any) -> Any:
     """The lower triangle of the inverse of a symmetric positive definite matrix in C order."""
-    from scipy.linalg.lapack import dpotrf, dpotri
+    half = np.array(matrix, dtype=np.float64, order="C")
+    if lapack("dpotrf") is None or not half.size:
+        np.linalg.cholesky(half)  # an error unless it is positive definite
+        return np.linalg.inv(half)
+    size, failed = ctypes.c_int(len(half)), ctypes.c_int()
+    for routine in ("dpotrf", "dpotri"):  # LAPACK reads rows as columns, so the lower triangle is its upper one
+        place = half.ctypes.data_as(ctypes.c_void_p)
+        lapack(routine)(b"U", ctypes.byref(size), place, ctypes.byref(size), ctypes.byref(failed))
+        if failed.value:
+            raise np.linalg.LinAlgError("the matrix is not positive definite")
+    return half
 
-    root, failed = dpotrf(matrix.T, lower=False, clean=False)  # LAPACK reads rows as columns
-    if not failed:
-        half, failed = dpotri(root, lower=False, overwrite_c=True)
-    if failed:
-        raise np.linalg.LinAlgError("the matrix is not positive definite")
-    return half.T
+
+@cache
+def lapack(name: str) -> Any:
+    """A routine of LAPACK that takes (char, int, matrix, int, int), as SciPy offers it to compiled code.
+
+    Called so, it does not hold the GIL: other threads go on, which they do not with `scipy.linalg.lapack`. None if a
+    SciPy is built with other integers.
+    """
+    from scipy.linalg import cython_lapack
+
+    capsule = cython_lapack.__pyx_capi__[name]
+    signature_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    address_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    signature = signature_of(capsule)
+    if not signature.startswith(b"void (char *, int *,"):
+        return None
+    return ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_void_p] * 4)(address_of(capsule, signature))
 
 
 def inverse(matrix: Any) -> Any:

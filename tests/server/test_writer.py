@@ -6,12 +6,15 @@ import contextlib
 import time
 
 import hypothesis.strategies as st
+import numpy as np
 from hypothesis import given
 
 from deciban.server import writer
 from deciban.server.changes import Change
 from deciban.server.examples import Example
 from deciban.server.problems import RequestError
+
+from .api import Api
 
 
 def change(ids, model="texts", kind="learn", content=None):
@@ -107,3 +110,21 @@ def test_work_that_was_cancelled_is_left_out():
     done = idle.call(lambda: 1 / 0)
     assert done.cancel()
     idle._queue.get()()
+
+
+def test_a_new_model_is_as_ready_for_many_texts_as_the_one_before(texts, tmp_path):
+    with Api(texts, tmp_path / "store.sqlite") as api:
+        live = api.service.live("texts")
+        words = [{"text": f"some word{i}"} for i in range(5)]
+        expected = [live.current.answers([one])[0].probabilities for one in words]
+        first = live.current.scorer.model
+        assert first.answers().records is None, "few texts were asked for"
+        api.post("/v1/models/texts/learn", {"id": "a", "text": "one more", "label": live.current.classes[0]})
+        assert live.current.scorer.model.answers().records is None
+        live.current.scorer.model.answers().asked = live.current.scorer.model.sums.n_items
+        live.current.answers(words)
+        api.post("/v1/models/texts/forget", {"id": "a"})
+        assert live.current.scorer.model is not first
+        assert live.current.scorer.model.answers().records is not None
+        for one, probabilities in zip(live.current.answers(words), expected, strict=True):
+            np.testing.assert_allclose(one.probabilities, probabilities, rtol=1e-6)

@@ -22,6 +22,7 @@ MAX_TOGETHER = 256  # examples of a batch, unless a single request has more
 MAX_WAITING = 10_000  # examples
 MAX_BATCHES = 2  # in threads at a time, for each model: a large request does not block small ones
 QUICK_SECONDS = 0.002  # of the processor, for a batch in the event loop
+MIN_DISTANCE = 0.002  # seconds between two batches: under load, requests gather in the meantime
 NEWEST = 0.3  # weight of the newest batch in the means of earlier ones
 
 Answered = tuple[ServedModel, list[Answer]]
@@ -37,6 +38,7 @@ class Answering:
         self._waiting: deque[tuple[Sequence[Content], asyncio.Future[Answered]]] = deque()
         self._examples, self._running, self._planned = 0, 0, False
         self._seconds, self._size = 0.0, 0.0  # of a batch, on average; 0 until one was scored
+        self._last = 0.0  # when a batch was last begun
 
     def answers(self, contents: Sequence[Content]) -> asyncio.Future[Answered]:
         """The answers to examples, and the model that computed them."""
@@ -52,10 +54,11 @@ class Answering:
         """Score what waits, after the requests that arrived at the same time have been read."""
         if self._waiting and not self._planned and self._running < MAX_BATCHES:
             self._planned = True
-            asyncio.get_running_loop().call_soon(self._score)
+            loop = asyncio.get_running_loop()
+            loop.call_later(max(0.0, self._last + MIN_DISTANCE - loop.time()), self._score)
 
     def _score(self) -> None:
-        self._planned = False
+        self._planned, self._last = False, asyncio.get_running_loop().time()
         batch: Batch = []
         size = 0
         while self._waiting and (not batch or size + len(self._waiting[0][0]) <= MAX_TOGETHER):

@@ -21,6 +21,7 @@ from deciban.errors import LocatedError, NotAvailableError
 from deciban.scorer import Scorer, read
 from deciban.server.problems import RequestError
 from deciban.show import plain
+from deciban.text.graded import Graded
 
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
 TABLE_FORMS = ("any", "table", "tree")  # readers of whole tables, which read a dict of columns
@@ -366,10 +367,13 @@ class ServedModel:
             self, estimator=estimator, scorer=replace(self.scorer, model=estimator.model_, calibration_=None)
         )
 
-    def warm(self, content: Content | None) -> None:
-        """Compute what predictions need now, so that no request waits for it."""
+    def warm(self, content: Content | None, before: ServedModel) -> None:
+        """Compute what predictions need now, so that no request waits for it, as the model before had it."""
         if content is not None and self.classes:
             self.answers([content])
+        model, old = self.scorer.model, before.scorer.model
+        if isinstance(model, Graded) and isinstance(old, Graded):
+            model.prepare_like(old, 1)
 
 
 def file_of(estimator: Any) -> bytes:

@@ -19,7 +19,7 @@ from deciban.errors import DecibanError
 from deciban.server.config import ServerSettings
 
 END_SECONDS = 30  # for requests in progress, after SIGTERM
-SWITCH_SECONDS = 0.0005  # how long the event loop waits for the interpreter while another thread learns; usually 0.005
+SWITCH_SECONDS = 0.0001  # how long the event loop waits for the interpreter while another thread learns; usually 0.005
 
 
 def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable[[str], None] = print) -> None:

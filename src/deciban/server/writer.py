@@ -30,9 +30,9 @@ MAX_SUMS = 500  # transactions between snapshots: after a crash, this many sums 
 IDLE_SECONDS = 1.0
 POLL_SECONDS = 0.1  # if other servers write too
 MIN_ASKED = 200  # predictions a second, from which on transactions keep a distance:
-REST = 3.0  # in times of the last transaction; while the thread computes, predictions wait for the interpreter
+REST = 1.5  # in times of the last transaction; while the thread computes, predictions wait for the interpreter
 MAX_REST_SECONDS = 0.25
-MAX_EXAMPLES_BETWEEN = 16  # of such a transaction: the sums of so many texts are kept one by one, which takes less time
+MAX_EXAMPLES_BETWEEN = 64  # of such a transaction
 MAX_WAITING_BETWEEN = 100  # changes
 
 log = logging.getLogger("deciban.server")
@@ -250,7 +250,7 @@ class ChangeWriter:
         if after is live.current:
             return
         try:
-            after.warm(live.last_content)
+            after.warm(live.last_content, live.current)
         except Exception as error:  # the last example was of another kind: the next request fills the caches
             log.debug("the caches of a new model were not filled: %s", type(error).__name__)
         live.current = after

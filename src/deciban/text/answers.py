@@ -90,13 +90,17 @@ class TextAnswers:
         if self.records is None:
             self.asked += sum(len(indices) for _, indices in rows.values())
             if self.asked >= model.sums.n_items:
-                with BUILDING:
-                    if self.records is None:
-                        self.records = {
-                            mine.block: ItemRecords.of(mine, model.cells_as_numbered(mine.block), n_jobs)
-                            for mine in self.blocks
-                        }
+                self.keep_records(model, n_jobs)
         return self.records
+
+    def keep_records(self, model: Graded, n_jobs: int | None) -> None:
+        """Derive the records of all items now."""
+        with BUILDING:
+            if self.records is None:
+                self.records = {
+                    mine.block: ItemRecords.of(mine, model.cells_as_numbered(mine.block), n_jobs)
+                    for mine in self.blocks
+                }
 
     def scores(self, model: Graded, rows: dict[str, Rows], n_jobs: int | None = 1) -> Floats:
         """log π_k + b_k + Σ_g r_g F_gk, (n, k), up to a constant per row, of rows numbered by the model's store."""

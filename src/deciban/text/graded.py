@@ -541,6 +541,12 @@ class Graded(Learner):
             self._cache["answers"] = TextAnswers(self)
         return self._cache["answers"]  # type: ignore[no-any-return]  # put there above
 
+    def prepare_like(self, other: Graded, n_jobs: int | None = None) -> None:
+        """Derive what another model has derived to answer many texts, as far as this one does not have it yet."""
+        known = other._cache.get("answers")
+        if known is not None and known.records is not None:
+            self.answers().keep_records(self, n_jobs)
+
     def log_posterior_without(
         self, rows: Texts, codes: Codes, weight: Floats | None, n_jobs: int | None, whole: bool
     ) -> tuple[Floats, str]:
