@@ -45,6 +45,11 @@ def test_it_reads_as_text():
     assert "20 classes (0, 1, 2, 3, 4, 5, 6, 7, …)" in many
 
 
+def test_what_was_chosen_but_has_no_weight_is_not_needed():
+    shown = summary([*CANDIDATES, ("trees", "", 0.55, 0.0, True)]).to_table()
+    assert [row[-1] for row in shown.rows] == ["yes", "", "yes", "not needed"]
+
+
 def test_its_lines_fit_a_terminal_however_long_its_words():
     long = "a sentence that goes on " * 9
     columns = Table(long, ("column", "kind", "why"), [("c" * 90, "number", long), (long, "text", "w" * 200)])

@@ -118,9 +118,13 @@ class Summary(Result):
         return self.candidates.to_frame()
 
     def to_table(self) -> Table:
-        """The candidates as they are shown."""
-        chosen = self.candidates.columns.index("chosen")
-        rows = [(*row[:chosen], "yes" if row[chosen] else "", *row[chosen + 1 :]) for row in self.candidates.rows]
+        """The candidates as they are shown. One of weight 0 is the best of its kind, but the others do without it."""
+        columns = self.candidates.columns
+        chosen, weight = columns.index("chosen"), columns.index("weight") if "weight" in columns else None
+        rows = []
+        for row in self.candidates.rows:
+            used = "" if not row[chosen] else "not needed" if weight is not None and row[weight] == 0 else "yes"
+            rows.append((*row[:chosen], used, *row[chosen + 1 :]))
         return replace(self.candidates, rows=rows, width=WIDTH)
 
     def _parts(self) -> list[Table | str]:
