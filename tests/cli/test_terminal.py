@@ -294,6 +294,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(shop, tmp_path):
         assert child.wait(timeout=TIMEOUT_SECONDS) == 0
 
 
+@pytest.fixture
+def interruptible():
+    """Processes that are started react to SIGINT, even if these tests run in the background of a shell, ignoring it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted(child) -> None:
     """While the process that writes to its input goes on."""
     child.send_signal(signal.SIGINT)
@@ -321,6 +329,7 @@ def started(folder, *arguments):
     "arguments",
     [("learn", "m.deciban", "-"), pytest.param(("train", "-", "-t", "y", "-o", "new.deciban"), marks=pytest.mark.slow)],
 )
+@pytest.mark.usefixtures("interruptible")
 def test_who_is_interrupted_leaves_everything_as_it_was(arguments, inside):
     if arguments[0] == "learn":
         (inside.folder / "t.csv").write_text("x,y\n1,a\n2,b\n")
@@ -347,6 +356,7 @@ sys.exit(run(["train", "t.csv", "-t", "leaves"]))
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_long_computing_is_interrupted(tmp_path):
     """In the middle of learning, where most time is spent outside of Python."""
     write_people(people(2000, seed=2), tmp_path / "t.csv")
