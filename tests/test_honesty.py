@@ -85,6 +85,19 @@ def test_random_labels(make, rows, n, request):
         assert new < shares + (0.02 if n >= 100 else 0.05) + slack[1]
 
 
+@pytest.mark.parametrize("d", [15, 40])
+def test_random_labels_of_many_numbers(d):
+    """There is a lot to choose from: directions to cut classes along, and covariances."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(3600, d)), rng.integers(0, 2, 3600)
+        model = Classifier(n_jobs=1).fit(X[:600], y[:600])
+        stated, new = model.summary().loss, -model.predict_log_proba(X[600:])[np.arange(3000), y[600:]].mean()
+        assert stated == pytest.approx(new, abs=0.015), "it was up to 0.07 less"
+        assert new < np.log(2) + 0.01
+        assert abs(model.summary().accuracy - 0.5) < 0.07, "three standard errors"
+
+
 @pytest.mark.slow_where("bic|loo|GaussianD|Tree")  # which random labels have above
 @pytest.mark.parametrize(("make", "rows"), MODELS)
 def test_stated_is_what_new_rows_see(make, rows):

@@ -39,11 +39,6 @@ def either(request, inside):
     return run_it
 
 
-def entropy(counts) -> float:
-    share = np.asarray(counts, dtype=float) / np.sum(counts)
-    return -float(share @ np.log(share))
-
-
 def rows_of(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -60,8 +55,8 @@ def test_train_prints_a_summary_and_writes_a_model(shop, either, tmp_path):
     judged = model.leave_one_out(frame["message"].tolist(), frame["label"].tolist())
     assert f"Cross-fitted leave-one-out: accuracy {100 * judged.accuracy:.1f} %" in done.out
     assert f"log loss {judged.log_loss:.4g} nats" in done.out
-    shares = frame["label"].value_counts(normalize=True)
-    alone = f"The class frequencies alone: {100 * shares.max():.1f} %, {entropy(shares):.4g} nats."
+    largest = frame["label"].value_counts(normalize=True).max()
+    alone = f"The class frequencies alone: {100 * largest:.1f} %, {judged.baseline:.4g} nats."
     assert alone in done.out, "what the figures are to be compared with"
 
 
@@ -81,10 +76,22 @@ def test_train_prints_the_same_as_json(shop, either, tmp_path):
         "rows": 200,
         "how": "cross-fitted leave-one-out",
         "baseline_accuracy": pytest.approx(frame["leaves"].value_counts(normalize=True).max()),
-        "baseline_log_loss": pytest.approx(entropy(frame["leaves"].value_counts())),
+        "baseline_log_loss": pytest.approx(summary.baseline),
     }
     assert "decisive" not in facts
     assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
+
+
+def test_rows_alone_in_their_class_are_in_no_figure(either, tmp_path):
+    """Forty rows of one class, and twenty others: nothing can be learned of these, and the figures say so."""
+    rng = np.random.default_rng(0)
+    labels = ["big"] * 40 + [f"k{i}" for i in range(20)]
+    lines = ["x,z,y", *(f"{rng.normal():.3f},{rng.normal():.3f},{label}" for label in labels)]
+    (tmp_path / "single.csv").write_text("\n".join(lines))
+    out = either("train", "single.csv", "-t", "y").out
+    assert "Leave-one-out of 40 rows: accuracy 100.0 %, log loss 0.414 nats." in out
+    assert "The class frequencies alone: 100.0 %, 0.414 nats." in out
+    assert "20 rows are alone in their class and cannot be evaluated; about 33 % of new rows" in out
 
 
 def test_predict_prints_what_the_model_predicts(shop, either, tmp_path):

@@ -442,3 +442,10 @@ def test_health_and_metrics(api):
     assert f'deciban_model_changed_timestamp_seconds{{model="texts"}} {changed!r}' in text
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(names) == len(set(names))
+
+
+def test_an_empty_row_is_refused(api):
+    for row in ({}, []):
+        reply = api.post("/v1/models/rows/predict", {"row": row})
+        assert reply.status == 422
+        assert "is empty" in reply.error["message"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,12 +130,7 @@ class LeaveOneOut(Judged):
             return ""
         if not self.evaluated_rows:
             return "No class has two rows, so the model cannot be evaluated."
-        rows = "1 row is" if alone == 1 else f"{alone} rows are"
-        share = alone / max(1, int(some.sum()))
-        return (
-            f"{rows} alone in {'its' if alone == 1 else 'their'} class and cannot be evaluated; about "
-            f"{100 * share:.0f} % of new rows may be of classes never seen."
-        )
+        return alone_in_their_class(alone, int(some.sum()))
 
     def to_dict(self) -> dict[str, Any]:
         n = self.evaluated_rows
@@ -316,3 +312,27 @@ def best_family(
     losses = [result.log_loss if np.isfinite(result.log_loss) else np.inf for result in results]
     errors = [0.0 if criterion == "log_loss" else 1.0 - result.accuracy for result in results]
     return min(zip(errors, losses, range(len(usable)), usable, strict=True))[3].joint.blocks[0].family
+
+
+def alone_in_their_class(alone: int, rows: int) -> str:
+    """What rows that are the only ones of their class mean for the others."""
+    share = 100 * alone / max(1, rows)
+    return (
+        f"{'1 row is' if alone == 1 else f'{alone} rows are'} alone in {'its' if alone == 1 else 'their'} class and "
+        f"cannot be evaluated; about {share:.{0 if share >= 1 else 1}f} % of new rows may be of classes never seen."
+    )
+
+
+def class_frequencies(count: Floats) -> tuple[float, float]:
+    """The log loss and the accuracy of predicting the class frequencies alone, if each row is left out of them.
+
+    Rows that are alone in their class cannot be evaluated. If weights are not whole numbers, frequencies are those of
+    all rows.
+    """
+    count = np.asarray(count, dtype=np.float64)
+    count, left_out = count[count > 0], float((count % 1 == 0).all())
+    some = count[count > left_out]
+    if not len(some):
+        return math.nan, math.nan
+    losses = np.log((count.sum() - left_out) / (some - left_out))
+    return float(some @ losses / some.sum()), float(some.max() / some.sum())

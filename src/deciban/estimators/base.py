@@ -695,8 +695,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Validated rows, their labels and weights."""
         if y is None:
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. To find classes without "
-                f"labels, pass their number: clusters="
+                f"{type(self).__name__} requires y to be passed, but the target y is None: pass the labels, or the "
+                "name of their column in X. To find classes without labels, pass their number, as in "
+                "NaiveBayes().fit(X, clusters=2)"
             )
         X, y = self._split(X, y)
         X = self._validated(X, reset=reset, least=least)

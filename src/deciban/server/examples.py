@@ -146,8 +146,10 @@ def content_of(given: dict[str, Any], row: int) -> dict[str, Any] | None:
 
 def checked_row(value: Any, row: int) -> dict[str, Any] | list[Any]:
     """A row of a table: named values, or values in the order of the columns."""
-    if not isinstance(value, dict | list) or not value:
+    if not isinstance(value, dict | list):
         raise RequestError('"row" of example {row} must be an object {"column": value, …}, or a list', row=row)
+    if not value:
+        raise RequestError('"row" of example {row} is empty: send {"column": value, …}, or a list of values', row=row)
     for column, entry in value.items() if isinstance(value, dict) else enumerate(value):
         if not isinstance(entry, VALUES) or (isinstance(entry, int) and abs(entry) >= MAX_INTEGER):
             raise RequestError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -49,10 +50,15 @@ def connections_of(guard: Guard) -> type[asyncio.Protocol] | str:
 class HttpServer(uvicorn.Server):
     """uvicorn's server; the header of a request must arrive within some seconds."""
 
-    def __init__(self, config: uvicorn.Config, seconds: float) -> None:
+    def __init__(self, config: uvicorn.Config, seconds: float, announce: Callable[[], None] | None = None) -> None:
         super().__init__(config)
-        self.seconds = seconds
+        self.seconds, self.announce = seconds, announce
         self._waiting: dict[Any, tuple[Any, float]] = {}  # connection → its last request, and since when it waits
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self.started and self.announce is not None:  # it listens
+            self.announce()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % TICKS == 0:

@@ -45,7 +45,6 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     if settings.auth and not service.store.tokens():
         announce("there is no token yet: create one with `deciban token create NAME --scope teach`")
     where = settings.socket or f"{'https' if settings.tls_key else 'http'}://{bracketed(settings.host)}:{settings.port}"
-    announce(f"serving {', '.join(settings.models)} at {where}")
     app = make_app(service)
     config = uvicorn.Config(
         app,
@@ -66,7 +65,8 @@ def serve(settings: ServerSettings, *, rebuild: bool = False, announce: Callable
     )
     if settings.socket is not None and os.path.exists(settings.socket):
         os.unlink(settings.socket)  # left by an earlier server: see `check_socket`
-    server = HttpServer(config, settings.timeout)
+    what = f"serving {', '.join(settings.models)} at {where}"
+    server = HttpServer(config, settings.timeout, lambda: announce(what))
     gc.collect()
     gc.freeze()  # modules and models stay: to search them for cycles would now and then delay all requests by 80 ms
     for one in (signal.SIGTERM, signal.SIGINT):

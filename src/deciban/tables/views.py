@@ -13,6 +13,7 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, ColumnValues, RowEvidence, folds_out
 from deciban.corollaries.importance import importance as of_rows
+from deciban.corollaries.leave_one_out import class_frequencies
 from deciban.pool import Pool
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
@@ -221,6 +222,7 @@ def summary(model: TableModel) -> Summary:
     if model.record.importance is None:
         notes.append("importance is not stored with this model: importance(X, y) computes it")
     entropy = abs(float(share @ np.log(share)))
+    baseline, baseline_accuracy = class_frequencies(model.weight)
     return Summary(
         "Classifier",
         round(now),
@@ -230,10 +232,10 @@ def summary(model: TableModel) -> Summary:
         model.record.loss,
         model.record.accuracy,
         tuple(notes),
-        entropy,
+        baseline,
         model.way,
         model.record.importance,
-        float(share.max()),
+        baseline_accuracy,
         model.record.rows or None,
         decisive(model, entropy),
         LEGEND,

@@ -336,30 +336,30 @@ def calibrate(estimator: Any, X: Any, y: Array) -> None:
 
 def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
     """Accuracy and log loss to expect on new rows: from `fit`, or computed now if that is quick."""
+    from deciban.corollaries.leave_one_out import alone_in_their_class, class_frequencies
+
     if len(estimator.classes_) < 2 or not cheap:
         return None
     if hasattr(estimator, "summary") and (summary := estimator.summary()).evaluated:
         stored = {"accuracy": summary.accuracy, "log_loss": summary.loss, "rows": summary.evaluated_rows}
-        return {**stored, "how": summary.how, **class_frequencies(estimator)}
+        alone = int((estimator.class_count_ == 1).sum())
+        note = {"note": alone_in_their_class(alone, summary.rows)} if alone else {}
+        return {**stored, "how": summary.how, **frequencies(*class_frequencies(estimator.class_count_)), **note}
     if X is None or len(y) > MAX_ROWS_JUDGED:
         return None
     judged = estimator.leave_one_out(X, y)
     figures: dict[str, Any] = {"how": judged.how}
     if rows := judged.evaluated_rows:
         figures = {"accuracy": judged.accuracy, "log_loss": judged.log_loss, "rows": rows, **figures}
-        figures |= class_frequencies(estimator)
+        figures |= frequencies(judged.baseline, float(judged.shares.max()))
     if judged.impossible:
         figures["impossible_rows"] = judged.impossible
     return {**figures, "note": judged.note} if judged.note else figures
 
 
-def class_frequencies(estimator: Any) -> dict[str, float]:
-    """What the class frequencies alone give: the accuracy of always naming the largest class, and the log loss."""
-    import numpy as np
-
-    share = np.asarray(estimator.class_count_, dtype=np.float64)
-    share = share[share > 0] / share.sum()
-    return {"baseline_accuracy": float(share.max()), "baseline_log_loss": abs(float(share @ np.log(share)))}
+def frequencies(log_loss: float, accuracy: float) -> dict[str, float]:
+    """What the class frequencies alone give, for the same rows: the accuracy is that of naming the largest class."""
+    return {"baseline_accuracy": accuracy, "baseline_log_loss": log_loss}
 
 
 def save_and_report(training: Training, path: str, json: bool) -> None:

@@ -63,7 +63,7 @@ DEFAULT_SHAPE, DEFAULT_SHAPE_OF_PIECES = Shape(np.inf, 0.1, 20.0), Shape(8.0, 0.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """How each class is cut: repeatedly through a piece's mean, perpendicular to its longest axis."""
+    """How each class is cut: repeatedly through a piece's mean, perpendicular to an axis that all classes share."""
 
     owner: Codes  # (p,) each piece's class
     first: Codes  # (k,) where each class begins: a cut ≥ 0, or −1 − piece
@@ -99,33 +99,40 @@ class Pieces:
 
 
 def cut_classes(X: Floats, y: Codes, k: int, max_pieces: int) -> Pieces:
-    """Each class in up to `max_pieces` pieces, none with fewer rows than coordinates (or MIN_PIECE_ROWS)."""
-    from scipy.linalg import eigh
+    """Each class in up to `max_pieces` pieces, none with fewer rows than coordinates (or MIN_PIECE_ROWS).
 
+    All classes are cut along the same axes, each through its own mean. With axes of its own, a class would be cut where
+    its learned rows happen to differ most. A row that is left out has still helped to choose them, for its own class
+    alone, and so rows without any information would seem to have some.
+    """
     D = X.shape[1]
     least = max(MIN_PIECE_ROWS, D)
     owner: list[int] = []
     axes: list[Floats] = []
     at: list[float] = []
     sides: list[list[int]] = []
-
-    def cut(rows: Floats, c: int, pieces: int) -> int:
-        if pieces > 1 and len(rows) >= 2 * least:
-            mean = rows.mean(axis=0)
-            Z = rows - mean
-            axis = eigh(Z.T @ Z, subset_by_index=[D - 1, D - 1], check_finite=False)[1][:, 0]
-            beyond = rows @ axis > mean @ axis
+    first = [0] * k
+    # Parts that are cut along the same axis: each with its class, its rows, and where to note what becomes of it.
+    waiting = [(max_pieces, [(c, np.flatnonzero(y == c), first, c) for c in range(k)])]
+    while waiting:
+        most, parts = waiting.pop()
+        cut = [most > 1 and len(rows) >= 2 * least for _, rows, _, _ in parts]
+        axis = longest_axis([X[rows] for _, rows, _, _ in parts]) if any(cut) else np.zeros(D)
+        low, high = [], []
+        for (c, rows, note, i), can_be in zip(parts, cut, strict=True):
+            along = X[rows] @ axis
+            beyond = along > along.mean() if can_be else np.zeros(len(rows), dtype=bool)
             if least <= beyond.sum() <= len(rows) - least:
-                here = len(axes)
+                note[i] = len(axes)
                 axes.append(axis)
-                at.append(float(mean @ axis))
+                at.append(float(along.mean()))
                 sides.append([0, 0])
-                sides[here] = [cut(rows[~beyond], c, pieces // 2), cut(rows[beyond], c, pieces // 2)]
-                return here
-        owner.append(c)
-        return -len(owner)
-
-    first = [cut(X[y == c], c, max_pieces) for c in range(k)]
+                low.append((c, rows[~beyond], sides[-1], 0))
+                high.append((c, rows[beyond], sides[-1], 1))
+            else:
+                owner.append(c)
+                note[i] = -len(owner)
+        waiting += [(most // 2, half) for half in (low, high) if half]
     return Pieces(
         np.array(owner, dtype=np.int32),
         np.array(first, dtype=np.int32),
@@ -133,6 +140,19 @@ def cut_classes(X: Floats, y: Codes, k: int, max_pieces: int) -> Pieces:
         np.array(at),
         np.array(sides, dtype=np.int32).reshape(len(sides), 2),
     )
+
+
+def longest_axis(parts: Sequence[Floats]) -> Floats:
+    """The direction in which rows differ most from the means of their parts."""
+    from scipy.linalg import eigh
+
+    D = parts[0].shape[1]
+    scatter = np.zeros((D, D))
+    for rows in parts:
+        if len(rows):
+            Z = rows - rows.mean(axis=0)
+            scatter += Z.T @ Z
+    return np.asarray(eigh(scatter, subset_by_index=[D - 1, D - 1], check_finite=False)[1][:, 0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
