@@ -82,6 +82,17 @@ def test_train_prints_the_same_as_json(shop, either, tmp_path):
     assert (tmp_path / "m.deciban").read_bytes() == shop.churn.read_bytes(), "the same choices, in any process"
 
 
+def test_naive_bayes_does_not_learn_who_somebody_is(either, tmp_path):
+    lines = [f"A-{10_000 + i},{i % 7},{'yes' if i % 7 > 3 else 'no'}" for i in range(60)]
+    (tmp_path / "orders.csv").write_text("\n".join(["OrderID,x,y", *lines]))
+    options = ("train", "orders.csv", "-t", "y", "--model", "naive-bayes", "--force")
+    out = " ".join(either(*options).out.split())
+    assert "OrderID left out every value is different" in out
+    assert b"A-10000" not in (tmp_path / "orders.deciban").read_bytes()
+    either(*options, "--schema", "OrderID=category")
+    assert b"A-10000" in (tmp_path / "orders.deciban").read_bytes()
+
+
 def test_rows_alone_in_their_class_are_in_no_figure(either, tmp_path):
     """Forty rows of one class, and twenty others: nothing can be learned of these, and the figures say so."""
     rng = np.random.default_rng(0)

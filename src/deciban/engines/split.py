@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -108,14 +108,14 @@ def converted(column: pa.ChunkedArray, name: str, form: Format) -> pa.Array:
     return pa.array(microseconds, mask=numbers.missing).cast(pa.timestamp("us"))
 
 
-def written_kinds(inputs: pa.Table, conventions: Conventions | None = None) -> list[ColumnKind]:
-    """The columns of a table whose strings are numbers or dates in a format of their own."""
+def inferred_kinds(inputs: pa.Table, conventions: Conventions | None = None) -> Sequence[ColumnKind]:
+    """The kinds of the columns of a table."""
     from deciban.reading.frames import read_frame
     from deciban.reading.kinds import UNKNOWN, infer
 
-    return [kind for kind in infer(read_frame(inputs), None, conventions or UNKNOWN) if kind.format is not None]
+    return infer(read_frame(inputs), None, conventions or UNKNOWN)
 
 
 def formats_of(inputs: pa.Table, conventions: Conventions | None = None) -> dict[str, Format]:
     """How the strings of a table write numbers and dates, for models that would read them as categories."""
-    return {kind.name: kind.format for kind in written_kinds(inputs, conventions) if kind.format is not None}
+    return {kind.name: kind.format for kind in inferred_kinds(inputs, conventions) if kind.format is not None}

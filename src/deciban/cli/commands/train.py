@@ -194,7 +194,7 @@ def learn_files(
     made before rows are added up.
     """
     from deciban.engines import learn
-    from deciban.engines.split import written_kinds
+    from deciban.engines.split import inferred_kinds
 
     kind = engine.source.kind
     if kind != "table":
@@ -218,10 +218,15 @@ def learn_files(
             if chosen_model in ("text", "spam") and rows.split.text is None:
                 rows = split_columns(engine, target, text or only_text_column(X, schema))
             kinds_given = read_schema(schema, tuple(engine.schema.names))
-            estimator = new_estimator(chosen_model, kinds_given, jobs, how, max_features)
             if chosen_model in SIMPLE_MODELS:
-                written = written_kinds(X, how)
+                inferred = inferred_kinds(X, how)
+                written = [own for own in inferred if own.format is not None]
                 rows = rows.with_formats({own.name: own.format for own in written if own.format is not None})
+                if chosen_model == "naive-bayes":  # a tree has no schema
+                    codes = [own for own in inferred if own.kind == "identifier" and own.name not in kinds_given]
+                    kinds_given |= {own.name: "skip" for own in codes}
+                    written += codes
+            estimator = new_estimator(chosen_model, kinds_given, jobs, how, max_features)
     output.check_free()
     with rows.labelled(table, all_here) as (X, y):
         if all_here and chosen_model != "like":
