@@ -330,8 +330,10 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
     place = {level: code for code, level in enumerate(column.levels)}
     times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
     present, distinct = int(times.sum()), len(names)
-    if not why and np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names[:1000]]) > MAX_CODES:
-        why = "digits in groups, which are codes rather than numbers"
+    digits = np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names[:1000]]) if names else 0.0
+    if not why and digits > MAX_CODES:
+        codes = "digits in groups, which are codes rather than numbers"
+        why = codes if digits == 1 else "mostly digits, but not numbers of one kind"
     words, length = (0.0, 0.0) if why else _average(names, times)
     long = words >= MIN_WORDS_OF_TEXT or length > MIN_CHARACTERS_OF_TEXT
     if (long and distinct > present / 2) or (
