@@ -25,7 +25,7 @@ from deciban.report.rows import Material
 from deciban.results.summary import Summary
 from deciban.show import Table, plain
 
-MAX_CANDIDATES = 3  # of those that were not chosen
+MAX_CANDIDATES = 2  # of those that are not used
 ITEMS = {
     "words": "words",
     "pairs": "two words in a row",
@@ -65,8 +65,8 @@ def candidate_table(summary: Summary) -> Markup:
     """The candidates in use, and the best of the others."""
     candidates = summary.candidates.to_dict()
     indices = range(len(candidates["candidate"]))
-    used = [i for i in indices if candidates["chosen"][i]]
-    others = sorted((i for i in indices if not candidates["chosen"][i]), key=lambda i: candidates["log loss"][i] or 0.0)
+    used = [i for i in indices if candidates["chosen"][i] and candidates["weight"][i] != 0]
+    others = sorted(set(indices) - set(used), key=lambda i: candidates["log loss"][i] or 0.0)
     lines: list[tuple[Any, ...]] = [
         (
             candidates["candidate"][i],
