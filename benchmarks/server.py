@@ -225,7 +225,7 @@ def floor(requests: list[bytes], per_second: float, port: int) -> dict:
     process = multiprocessing.get_context("spawn").Process(target=serve_nothing, args=(port,))
     process.start()
     try:
-        while socket.socket().connect_ex(("127.0.0.1", port)):
+        while not listens(port):
             time.sleep(0.05)
         load = Load("nothing", itertools.cycle(requests), per_second)
         run_loads([load], port, FLOOR_SECONDS)
@@ -233,6 +233,11 @@ def floor(requests: list[bytes], per_second: float, port: int) -> dict:
     finally:
         process.terminate()
         process.join()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:

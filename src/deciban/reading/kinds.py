@@ -330,8 +330,7 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
     place = {level: code for code, level in enumerate(column.levels)}
     times = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))[[place[v] for v in names]]
     present, distinct = int(times.sum()), len(names)
-    digits = np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names[:1000]]) if names else 0.0
-    if not why and digits > MAX_CODES:
+    if not why and (digits := _share_of_digits(names[:1000])) > MAX_CODES:
         codes = "digits in groups, which are codes rather than numbers"
         why = codes if digits == 1 else "mostly digits, but not numbers of one kind"
     words, length = (0.0, 0.0) if why else _average(names, times)
@@ -348,12 +347,16 @@ def _string_kind(column: Levels, names: list[str], why: str) -> tuple[Kind, str]
     return "category", f"{counted}; {why}" if why else counted
 
 
+def _share_of_digits(names: list[str]) -> float:
+    return float(np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names])) if names else 0.0
+
+
 def _are_digits(column: Column) -> bool:
     """Whether these are numbers, or strings of digits."""
     if isinstance(column, Numbers):
         return True
     names = _strings(column)[:1000]
-    return bool(names) and float(np.mean([bool(DIGITS_ONLY.fullmatch(v)) for v in names])) > MAX_CODES
+    return _share_of_digits(names) > MAX_CODES
 
 
 def _maybe_text(column: Levels, kind: Kind) -> bool:

@@ -341,7 +341,7 @@ def calibrate(estimator: Any, X: Any, y: Array) -> None:
 
 def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
     """Accuracy and log loss to expect on new rows: from `fit`, or computed now if that is quick."""
-    from deciban.corollaries.leave_one_out import alone_in_their_class, class_frequencies
+    from deciban.corollaries.leave_one_out import alone_in_their_class
 
     if len(estimator.classes_) < 2 or not cheap:
         return None
@@ -349,7 +349,7 @@ def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
         stored = {"accuracy": summary.accuracy, "log_loss": summary.loss, "rows": summary.evaluated_rows}
         alone = int((estimator.class_count_ == 1).sum())
         note = {"note": alone_in_their_class(alone, summary.rows)} if alone else {}
-        return {**stored, "how": summary.how, **frequencies(*class_frequencies(estimator.class_count_)), **note}
+        return {**stored, "how": summary.how, **frequencies(summary.baseline, summary.baseline_accuracy), **note}
     if X is None or len(y) > MAX_ROWS_JUDGED:
         return None
     judged = estimator.leave_one_out(X, y)
@@ -362,7 +362,7 @@ def leave_one_out_figures(estimator: Any, X: Any, y: Array, cheap: bool) -> Any:
     return {**figures, "note": judged.note} if judged.note else figures
 
 
-def frequencies(log_loss: float, accuracy: float) -> dict[str, float]:
+def frequencies(log_loss: float | None, accuracy: float | None) -> dict[str, float | None]:
     """What the class frequencies alone give, for the same rows: the accuracy is that of naming the largest class."""
     return {"baseline_accuracy": accuracy, "baseline_log_loss": log_loss}
 
