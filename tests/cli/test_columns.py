@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from deciban import read
+from deciban.cli import rows as model_rows
 from deciban.reading.convert import format_from_dict
 from deciban.reading.dates import DateFormat
 from deciban.reading.numerals import NumberFormat
@@ -86,6 +87,35 @@ def test_simple_models_read_numbers_and_dates_as_such_too(store, model):
     assert accuracy > 0.75, "amounts that are names would tell nothing of new rows"
     why = succeeded(store("explain", "m.deciban", "--set", "amount=$7,100", "--set", "when=5/12/2023", "--json"))
     assert why.json()["target"] == "no"
+
+
+@pytest.mark.parametrize("all_at_once", [True, False])
+@pytest.mark.parametrize("model", SIMPLE)
+def test_simple_models_leave_out_identifiers_too(store, model, all_at_once, monkeypatch):
+    if not all_at_once:
+        monkeypatch.setattr(model_rows, "MAX_ROWS_IN_MEMORY", 10)
+    done = succeeded(store("train", "orders.csv", "-t", "returned", "--model", model, "-o", "m.deciban"))
+    [row] = [line for line in done.out.splitlines() if line.startswith("id ")]
+    assert "left out  every value is different" in row
+    evidence = succeeded(store("show", "m.deciban", "--evidence", 100)).out
+    assert "amount" in evidence
+    assert "id " not in evidence.split("strongest evidence")[1]
+    for command in ("predict", "evaluate", "learn", "forget"):
+        succeeded(store(command, "m.deciban", "orders.csv"))
+
+
+@pytest.mark.parametrize("model", SIMPLE)
+def test_identifiers_alone_are_nothing_to_learn_from(inside, model):
+    (inside.folder / "a.csv").write_text("id,y\n" + "".join(f"{i},{i % 2}\n" for i in range(40)))
+    done = inside("train", "a.csv", "-t", "y", "--model", model)
+    assert done.code == 2
+    assert "a.csv has no column to learn from" in done.err
+
+
+def test_a_tree_leaves_out_columns_if_told_to(store):
+    done = succeeded(store("train", "orders.csv", "-t", "returned", "--model", "tree", "--schema", "zip=skip"))
+    assert "id " in done.out
+    assert "zip" not in succeeded(store("show", "orders.deciban")).out
 
 
 @pytest.mark.parametrize("model", SIMPLE)

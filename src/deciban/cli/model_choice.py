@@ -84,7 +84,7 @@ def new_estimator(
     if max_features is not None and model not in ("text", "spam"):
         raise DecibanError("--max-features is for models of texts: leave it out, or give --model text")
     limit: dict[str, Any] = {} if max_features is None else {"max_features": max_features}
-    if schema and model in ("text", "spam", "tree"):
+    if schema and model in ("text", "spam"):
         raise DecibanError("--schema is for tables: leave it out, or give --model classifier")
     if conventions is not None and model in ("text", "spam"):
         raise DecibanError(
@@ -109,6 +109,11 @@ def new_estimator(
             )
         return NaiveBayes({name: distributions.get(kind, "drop") for name, kind in schema.items()}, n_jobs=jobs)
     if model == "tree":
+        if schema:
+            raise DecibanError(
+                "--model tree can only leave out columns of files (--schema COLUMN=skip): for other kinds, give "
+                "--model classifier"
+            )
         from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
 
         return TreeAugmentedNB(n_jobs=jobs)

@@ -62,6 +62,10 @@ class ModelRows:
         """The same, with strings read as numbers and dates in these formats."""
         return replace(self, split=replace(self.split, formats=formats))
 
+    def of_columns(self, used: tuple[str, ...]) -> ModelRows:
+        """The same, with these columns as inputs."""
+        return replace(self, split=replace(self.split, columns=used))
+
     @property
     def target(self) -> str:
         return str(self.split.target)

@@ -143,9 +143,14 @@ def fit(
     labelled: bool = False,
     hidden: Hidden | None = None,
     clusters: int | None = None,
+    columns: tuple[str, ...] | None = None,
 ) -> Any:
-    """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those with a label."""
-    split = replace(split_of(estimator, engine, y, sample_weight, text, labelled=labelled), mark=mark)
+    """Learn all rows of an engine, forgetting everything learned before; `labelled`: only those with a label.
+
+    `columns` are the inputs, if not all are.
+    """
+    split = split_of(estimator, engine, y, sample_weight, text, labelled=labelled)
+    split = replace(split, mark=mark, columns=columns)
     if split.target is None and estimator._needs_labels and clusters is None:
         raise DecibanError("the labels are missing: give the name of their column as y")
     hidden = estimator._hidden(None, clusters, 0) if hidden is None else hidden

@@ -34,7 +34,7 @@ from deciban.show import bar, plain
 if TYPE_CHECKING:
     from deciban._typing import Array
     from deciban.engines.base import Engine
-    from deciban.reading.kinds import ColumnKind
+    from deciban.reading.kinds import ColumnKind, Conventions
     from deciban.show import Table
 
 MAX_ROWS_TO_CHOOSE_MODEL = 2000  # of a database or a cluster
@@ -194,7 +194,6 @@ def learn_files(
     made before rows are added up.
     """
     from deciban.engines import learn
-    from deciban.engines.split import inferred_kinds
 
     kind = engine.source.kind
     if kind != "table":
@@ -219,13 +218,7 @@ def learn_files(
                 rows = split_columns(engine, target, text or only_text_column(X, schema))
             kinds_given = read_schema(schema, tuple(engine.schema.names))
             if chosen_model in SIMPLE_MODELS:
-                inferred = inferred_kinds(X, how)
-                written = [own for own in inferred if own.format is not None]
-                rows = rows.with_formats({own.name: own.format for own in written if own.format is not None})
-                if chosen_model == "naive-bayes":  # a tree has no schema
-                    codes = [own for own in inferred if own.kind == "identifier" and own.name not in kinds_given]
-                    kinds_given |= {own.name: "skip" for own in codes}
-                    written += codes
+                rows, kinds_given, written = for_simple_model(rows, X, kinds_given, how)
             estimator = new_estimator(chosen_model, kinds_given, jobs, how, max_features)
     output.check_free()
     with rows.labelled(table, all_here) as (X, y):
@@ -244,6 +237,31 @@ def learn_files(
         estimator.origin_["formats"] = {name: asdict(form) for name, form in rows.split.formats.items()}
     kinds = () if like is not None else written or column_kinds(estimator)
     return Training(estimator, figures, round(learned - estimator.class_count_.sum()), kinds)
+
+
+def for_simple_model(
+    rows: ModelRows, X: Any, kinds_given: dict[str, str], conventions: Conventions | None
+) -> tuple[ModelRows, dict[str, str], list[ColumnKind]]:
+    """Rows for a model that does not infer kinds: strings read as numbers and dates, identifiers left out.
+
+    Returns the rows, the kinds given for the columns that are left, and the columns that were treated so.
+    """
+    from deciban.engines.split import inferred_kinds
+
+    inferred = inferred_kinds(X, conventions)
+    written = [own for own in inferred if own.format is not None]
+    codes = [own for own in inferred if own.kind == "identifier" and own.name not in kinds_given]
+    skipped = {own.name for own in codes} | {name for name, kind in kinds_given.items() if kind == "skip"}
+    used = tuple(own.name for own in inferred if own.name not in skipped)
+    if not used:
+        raise DecibanError(
+            "{rows} has no column to learn from: all but {column!r} identify rows, or are left out; add columns",
+            rows=rows.name,
+            column=rows.target,
+        )
+    formats = {own.name: own.format for own in written if own.format is not None}
+    kinds = {name: kind for name, kind in kinds_given.items() if name not in skipped}
+    return rows.with_formats(formats).of_columns(used), kinds, [*written, *codes]
 
 
 def empty_like(path: str) -> Any:
@@ -283,8 +301,11 @@ def learn_in_batches(estimator: Any, rows: ModelRows, chosen_model: str, y: Arra
     """Learn all rows in batches; y are the labels of the sample on which choices are made."""
     from deciban.estimators import on_engines
 
-    learn = on_engines.learn_more if chosen_model == "like" else on_engines.fit
-    learn(estimator, rows.engine, rows.target, text=rows.split.text, labelled=True)
+    how: dict[str, Any] = {"text": rows.split.text, "labelled": True}
+    if chosen_model == "like":
+        on_engines.learn_more(estimator, rows.engine, rows.target, **how)
+    else:
+        on_engines.fit(estimator, rows.engine, rows.target, columns=rows.split.columns, **how)
     unseen = [plain(label) for label in estimator.classes_ if label not in y] if chosen_model == "classifier" else []
     if unseen:
         note(
