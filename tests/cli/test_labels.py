@@ -33,6 +33,15 @@ def test_rows_without_a_label_are_counted_once(most, inside, monkeypatch):
     assert "40 rows without a label" in done.err
 
 
+def test_classes_that_differ_only_in_case_or_spaces_are_noted(inside):
+    labels = ["yes", " yes", "Yes", "no"]
+    (inside.folder / "t.csv").write_text("x,y\n" + "".join(f"{i % 7},{labels[i % 4]}\n" for i in range(60)))
+    done = succeeded(inside("train", "t.csv", "-t", "y"))
+    assert "classes ' yes', 'Yes' and 'yes' differ only in case or spaces" in done.err
+    (inside.folder / "t.csv").write_text("x,y\n" + "".join(f"{i % 7},{'yes' if i % 2 else 'no'}\n" for i in range(60)))
+    assert "differ only" not in succeeded(inside("train", "t.csv", "-t", "y", "--force")).err
+
+
 def test_a_fraction_that_the_sample_did_not_have(inside):
     lines = [f"{i % 9},{'ab'[i % 2]}" for i in range(150_000)]
     lines[77_777] = "2.5,a"

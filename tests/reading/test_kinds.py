@@ -321,6 +321,12 @@ def test_a_date_column_says_whether_the_day_or_the_month_comes_first():
     assert ["day first" in whys[0], "month first" in whys[1], "first" in whys[2]] == [True, True, False]
 
 
+def test_numbers_of_which_some_lack_the_percent_sign():
+    mixed = kind_of(["50%", "0.5", "20 %", "0.31"] * 20)
+    assert mixed.why.endswith("; some lack the percent sign, and 0.5 is read as 0.5 %")
+    assert "percent" not in kind_of(["50%", "20 %"] * 20).why
+
+
 def test_what_is_not_obvious():
     rng = np.random.default_rng(0)
     n = 100

@@ -322,6 +322,8 @@ def _written_kind(column: Levels, name: str, form: NumberFormat) -> tuple[Kind, 
     why += f", such as {form.in_words(numbers[:MAX_VALUES])}"
     if form.words:
         why += f"; {' and '.join(map(repr, form.words))} {'means' if len(form.words) == 1 else 'mean'} missing"
+    if form.unit == "%" and (bare := [text for text in numbers if "%" not in text]):
+        why += f"; some lack the percent sign, and {bare[0]} is read as {bare[0]} %"
     return kind, why
 
 

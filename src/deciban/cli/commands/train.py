@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from deciban.show import Table
 
 MAX_ROWS_TO_CHOOSE_MODEL = 2000  # of a database or a cluster
+MAX_GROUPS_NOTED = 5  # of classes with nearly the same name
 MAX_ROWS_JUDGED = 20_000  # of more rows, leave-one-out takes too long
 
 
@@ -398,6 +399,9 @@ def save_and_report(training: Training, path: str, json: bool) -> None:
             "note",
             f"column {target!r} holds only one class, so every row is predicted to be of it until others are learned",
         )
+    for alike in alike_classes(estimator.classes_)[:MAX_GROUPS_NOTED]:
+        names = f"{', '.join(map(repr, alike[:-1]))} and {alike[-1]!r}"
+        note("note", f"classes {names} differ only in case or spaces: if they are one class, write them alike")
     for column in training.decisive:
         remedy = f"train without it: --schema {shlex.quote(f'{column.column}=skip')}"
         note("note", decisive_sentence(column, remedy).removesuffix("."))
@@ -407,6 +411,18 @@ def save_and_report(training: Training, path: str, json: bool) -> None:
         show_json(facts)
     else:
         print_facts(facts, to_check(training.kinds))
+
+
+def alike_classes(classes: Iterable[Any]) -> list[list[str]]:
+    """Groups of classes whose names differ only in case, or in spaces around or between words.
+
+    >>> alike_classes([" yes", "Yes", "no", "yes"])
+    [[' yes', 'Yes', 'yes']]
+    """
+    groups: dict[str, list[str]] = {}
+    for label in map(str, classes):
+        groups.setdefault(" ".join(label.casefold().split()), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def training_facts(training: Training, path: str) -> dict[str, Any]:
