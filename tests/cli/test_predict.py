@@ -262,6 +262,24 @@ def test_what_is_shown_to_programs_is_all_there_is(shop, inside):
     assert succeeded(inside("show", shop.churn, "--evidence", 0)).out.count("strongest evidence") == 0
 
 
+def test_what_is_shown_of_a_spam_filter(inside):
+    for label, text in (("spam", "claim your prize"), ("ham", "see you at lunch")):
+        (inside.folder / "Mail" / label).mkdir(parents=True)
+        for i in range(5):
+            (inside.folder / "Mail" / label / f"{i}.eml").write_text(f"Subject: {text}\n\n{text} {i}\n")
+    data = ("spam=Mail/spam", "ham=Mail/ham/")
+    succeeded(inside("train", *data, "-o", "m.deciban"))
+    lines = succeeded(inside("show", "m.deciban")).out.splitlines()
+    assert lines[1] == "data: spam=spam, ham=ham", "where it came from, without folders, and no columns: mail has none"
+    known = api.load(inside.folder / "m.deciban").model_.sums
+    assert lines[2].startswith(f"knows: {known.store.size('words')} words, {known.store.size('pairs')} pairs")
+    assert succeeded(inside("show", "m.deciban", "--json")).json()["known"]["words"] == known.store.size("words")
+    succeeded(inside("learn", "m.deciban", data[0]))
+    assert "data: spam=spam, ham=ham, spam=spam\n" in succeeded(inside("show", "m.deciban")).out
+    succeeded(inside("forget", "m.deciban", data[0]))
+    assert "data: ham=ham, spam=spam\n" in succeeded(inside("show", "m.deciban")).out
+
+
 def test_numbers_are_as_people_write_them(shop, inside):
     """Amounts of tens of thousands, without powers of ten; dates as dates."""
     out = (

@@ -74,7 +74,7 @@ def change(model: str, raw: bytes, action: str, label: str) -> None:
         if action == "--learn":
             estimator.partial_fit([raw], [label])
         else:
-            estimator.origin_ = changed_origin(origin_of(estimator), [], "", forget=True)
+            estimator.origin_ = changed_origin(origin_of(estimator), [], [], forget=True)
             estimator.correct([raw], label) if action == "--correct" else estimator.forget([raw], [label])
         save(estimator, model)
         costs = (estimator.false_negative, estimator.unsure, estimator.false_positive)

@@ -10,6 +10,8 @@ from pathlib import Path
 from deciban.cli.terminal import format_bytes, pluralize, print_line, show_json
 from deciban.errors import DecibanError
 
+MAX_NAMES_STORED = 100  # of data, in a model file: the last ones
+
 
 @dataclass(frozen=True)
 class OutputFile:
@@ -104,6 +106,13 @@ def report_written(path: str | None, rows: int, json: bool) -> None:
         print_line(f"Wrote {path} ({pluralize(rows, 'row')}, {format_bytes(size)}).")
 
 
-def without_folders(name: str) -> str:
-    """The name of a source as stored in a model file: without its folders, which are private."""
-    return os.path.basename(name.rstrip("/")) or name
+def without_folders(path: str) -> str:
+    """The name of data as stored in a model file: without folders, which are private.
+
+    >>> without_folders("spam=Mail/Junk/"), without_folders("-")
+    ('spam=Junk', 'standard input')
+    """
+    label, equals, rest = path.partition("=")
+    if equals and not os.path.dirname(label):
+        return f"{label}={without_folders(rest)}"
+    return "standard input" if path == "-" else os.path.basename(path.rstrip("/")) or path

@@ -6,7 +6,7 @@ from typing import Any
 
 from deciban.cli.engines import FileOptions
 from deciban.cli.models import origin_of, rows_for, rows_learned
-from deciban.cli.output_files import OutputFile, checked_output, same_file, without_folders
+from deciban.cli.output_files import MAX_NAMES_STORED, OutputFile, checked_output, same_file, without_folders
 from deciban.cli.terminal import note, pluralize, print_line, show_json
 from deciban.errors import DecibanError, WriteError
 from deciban.show import plain
@@ -43,8 +43,8 @@ def update(
                 rows=rows.name,
                 column=rows.target,
             )
-        name = without_folders(rows.name)
-        estimator.origin_ = changed_origin(origin_of(estimator), rows.digests(), name, forget)
+        names = [without_folders(one) for one in data]
+        estimator.origin_ = changed_origin(origin_of(estimator), rows.digests(), names, forget)
         unsafe = save(estimator, destination)
     if unsafe is not None:
         note("note", f"the rows are {'forgotten' if forget else 'learned'}: {unsafe}")
@@ -77,14 +77,17 @@ def updated_path(path: str, output: str, force: bool, data: list[str]) -> Output
     return checked_output(output, force, "model.deciban", data, replaceable=lambda existing: same_file(existing, path))
 
 
-def changed_origin(origin: dict[str, Any], digests: list[str], name: str, forget: bool) -> dict[str, Any]:
+def changed_origin(origin: dict[str, Any], digests: list[str], given: list[str], forget: bool) -> dict[str, Any]:
     """The origin of the model's rows, after learning or forgetting some."""
     learned, names = list(origin.get("learned", [])), list(origin.get("names", []))
     if not forget:
-        return {**origin, "learned": [*learned, *digests], "names": [*names, name][-100:]}
+        return {**origin, "learned": [*learned, *digests], "names": [*names, *given][-MAX_NAMES_STORED:]}
     if digests and set(digests) <= set(learned):
         for digest in digests:
             learned.remove(digest)
-        return {**origin, "learned": learned, "names": [known for known in names if known != name]}
+        for name in given:
+            if name in names:
+                names.remove(name)
+        return {**origin, "learned": learned, "names": names}
     # Which file the rows came from is unknown: none counts as fully learned any longer.
     return {**origin, "learned": [], "partly": [*origin.get("partly", []), *learned]}

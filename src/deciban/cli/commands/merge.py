@@ -8,7 +8,7 @@ import typer
 
 from deciban.cli import options
 from deciban.cli.models import origin_of, rows_learned
-from deciban.cli.output_files import checked_output
+from deciban.cli.output_files import MAX_NAMES_STORED, checked_output
 from deciban.cli.terminal import pluralize, print_line, show_json
 from deciban.errors import ChoiceError, DecibanError
 
@@ -58,7 +58,7 @@ def merge(
     total.origin_ = {
         **origins[0],
         **{key: [one for origin in origins for one in origin.get(key, [])] for key in ("learned", "partly")},
-        "names": [name for origin in origins for name in origin.get("names", [])][-100:],
+        "names": [name for origin in origins for name in origin.get("names", [])][-MAX_NAMES_STORED:],
     }
     written.check_free()
     total.save(output)

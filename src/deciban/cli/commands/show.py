@@ -9,12 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from deciban.cli import options
-from deciban.cli.models import kind_of, open_model, origin_of
+from deciban.cli.models import TEXT_MODELS, kind_of, open_model, origin_of
 from deciban.cli.terminal import format_bytes, int_if_whole, pluralize, print_line, show_json
 from deciban.cli.terminal import show as show_result
 from deciban.results.importance import Importance
 from deciban.results.summary import decisive_sentence
 from deciban.show import Table, plain, signed
+
+MAX_NAMES_SHOWN = 5  # of the data that a model was trained on
 
 
 def show(
@@ -45,6 +47,7 @@ def show(
                 "model": kind_of(loaded),
                 "bytes": os.path.getsize(model),
                 "classes": {str(label): n for label, n in counts},
+                "known": known_items(loaded),
                 "dropped": dropped_items(loaded),
                 "origin": {key: value for key, value in origin.items() if key not in ("learned", "forms")},
                 "importance": None if importance is None else importance.to_dict(),
@@ -58,8 +61,9 @@ def show(
     total = sum(n for _, n in counts)
     print_line(f"{model}: {kind_of(loaded)}, {pluralize(total, 'row')}, {size}")
     if origin.get("names"):
-        text = f"; text: column {origin['text']!r}" if origin.get("text") else ""
-        print_line(f"target: column {origin.get('target')!r}{text}; data: {', '.join(map(str, origin['names'][:5]))}")
+        print_line(origin_in_words(origin))
+    if known := known_items(loaded):
+        print_line(f"knows: {', '.join(pluralize(n, items.removesuffix('s')) for items, n in known.items())}")
     if dropped := dropped_items(loaded):
         print_line(f"dropped by max_features: {pluralize(dropped, 'item')}")
     if importance is not None:
@@ -94,6 +98,23 @@ def show(
         print_line()
         shown = [(*row[:-1], signed(row[-1])) for row in strongest.rows]
         show_result(replace(strongest, rows=shown, right=("dB",)))
+
+
+def origin_in_words(origin: dict[str, Any]) -> str:
+    """The columns and the data that a model was trained on; texts and mail have no columns."""
+    names = ", ".join(map(str, origin["names"][:MAX_NAMES_SHOWN])) + ", …" * (len(origin["names"]) > MAX_NAMES_SHOWN)
+    if origin.get("kind", "table") != "table":
+        return f"data: {names}"
+    text = f"; text: column {origin['text']!r}" if origin.get("text") else ""
+    return f"target: column {origin.get('target')!r}{text}; data: {names}"
+
+
+def known_items(loaded: Any) -> dict[str, int]:
+    """How many words, pairs and so on a model of texts knows; none for other models."""
+    if kind_of(loaded) not in TEXT_MODELS:
+        return {}
+    sums = getattr(loaded.model, "sums", None)
+    return {"words": len(loaded.model.words)} if sums is None else {b: sums.store.size(b) for b in sums.blocks}
 
 
 def dropped_items(loaded: Any) -> int:

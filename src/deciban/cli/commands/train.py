@@ -24,7 +24,7 @@ from deciban.cli.model_choice import (
     read_schema,
 )
 from deciban.cli.models import TEXT_MODELS, kind_of, origin_of, written_columns
-from deciban.cli.output_files import OutputFile, checked_output, default_model_path, without_folders
+from deciban.cli.output_files import MAX_NAMES_STORED, OutputFile, checked_output, default_model_path, without_folders
 from deciban.cli.rows import LABEL, TEXT, ModelRows, check_classes, check_column, check_target, split_columns
 from deciban.cli.terminal import format_bytes, int_if_whole, note, pluralize, print_line, show, show_json
 from deciban.errors import DecibanError, ForgetError
@@ -140,6 +140,7 @@ def train(
     if opened.name == "stream":
         how = like_model, written, checkpoint is None, max_features
         training = learn_files(opened, target, text, model, schema, jobs, *how)
+        training.estimator.origin_["names"] = [without_folders(path) for path in data][-MAX_NAMES_STORED:]
     else:
         training = learn_with_engine(opened, target, text, model, schema, jobs, written, max_features)
     save_and_report(training, written.path, json)
