@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -96,6 +97,7 @@ def test_what_does_not_fit_is_counted_not_dropped():
     assert ruled_out.rest(ruled_out.items) == [("2 more", 0.0)]
     table = Table("t", ("n",), [(i,) for i in range(100)], most=10)
     assert "… and 90 more rows" in repr(table)
+    assert "… and 1 more row\n" in repr(replace(table, most=99)) + "\n"
     assert len(table.to_dict()["n"]) == 100
 
 

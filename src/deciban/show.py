@@ -153,7 +153,7 @@ class Table:
 
     def _hidden_rows_note(self) -> list[str]:
         hidden = len(self.rows) - self.most
-        return [f"… and {hidden} more rows"] if hidden > 0 else []
+        return [f"… and {hidden} more row{'s' * (hidden > 1)}"] if hidden > 0 else []
 
     def _widths(self, cells: list[tuple[str, ...]], right: list[bool]) -> list[int]:
         """The width of each column: that of its cells, or less if lines are too long and its texts can be wrapped."""

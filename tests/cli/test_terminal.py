@@ -165,6 +165,14 @@ def test_help_teaches_by_example(name, inside, monkeypatch):
         assert set(re.findall(r"(?<=\s)--?[a-z][a-z-]*", own)) <= known, "options that there are"
 
 
+def test_help_says_which_arguments_may_be_several(inside):
+    usages = {name: help_of(inside, name).strip().splitlines()[0] for name in ("train", "predict", "explain", "merge")}
+    assert "{DATA...}" in usages["train"]
+    assert "{MODEL} {DATA...}" in usages["predict"]
+    assert "{MODEL} [DATA...]" in usages["explain"]
+    assert "{MODEL...}" in usages["merge"]
+
+
 def documented(name: str) -> list[str]:
     import importlib
 

@@ -19,6 +19,7 @@ from deciban import (
     PoissonNB,
     load,
 )
+from deciban.errors import NotAvailableError
 
 X = np.array([[3, 0, 1], [2, 1, 0], [0, 4, 1], [1, 3, 3]])
 y = np.array(["a", "a", "b", "b"])
@@ -231,3 +232,14 @@ def test_leave_one_out_with_a_strength_for_every_feature_is_a_refit(model):
         rest = np.arange(len(labels)) != i
         refit = model(alpha=alpha).fit(rows[rest], labels[rest])
         np.testing.assert_allclose(left_out.log_proba[i], refit.predict_log_proba(rows[i : i + 1])[0], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("method", "missing"), [("sample", "no distribution of x to sample"), ("score_samples", r"no p\(x\)")]
+)
+def test_a_method_that_a_model_lacks_states_the_reason(method, missing):
+    model = ComplementNB().fit([[1, 2], [3, 0]], ["a", "b"])
+    assert not hasattr(model, method)
+    with pytest.raises(NotAvailableError, match=f"ComplementNB is not a generative model: it has {missing}. Multinom"):
+        getattr(model, method)
+    assert hasattr(MultinomialNB(), method)

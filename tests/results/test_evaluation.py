@@ -392,6 +392,8 @@ def test_many_classes_are_shown_in_a_few_lines():
         many.confusion.sum() * (1 - many.accuracy)
     )
     assert max(map(len, shown.splitlines())) <= 80
+    all_right = Evaluation(np.arange(12), np.log(np.eye(12) * 0.9 + 0.1 / 12), np.arange(12))
+    assert "most confused" not in repr(all_right), "no table without rows"
 
 
 def test_leave_one_out_is_short_unless_it_is_asked_for_details():

@@ -14,8 +14,8 @@ DATA = "Files (CSV, Parquet, Arrow, JSON lines, spreadsheets), globs, '-' for st
 ROWS_FILE = "Write to this file (.csv, .tsv, .parquet, .arrow, .jsonl, .xlsx) instead of the screen."
 
 Model = Annotated[str, typer.Argument(help="A model file written by `deciban train`.", metavar="MODEL")]
-Data = Annotated[list[str], typer.Argument(help=DATA, metavar="DATA")]
-MaybeData = Annotated[list[str] | None, typer.Argument(help=DATA, metavar="DATA")]
+Data = Annotated[list[str], typer.Argument(help=DATA, metavar="DATA...")]
+MaybeData = Annotated[list[str] | None, typer.Argument(help=DATA, metavar="DATA...")]
 Target = Annotated[str | None, typer.Option("--target", "-t", metavar="COLUMN", help="Column that holds the classes.")]
 RowsFile = Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help=ROWS_FILE)]
 OtherModel = Annotated[

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from deciban.cli.terminal import note
-from deciban.errors import LocatedError, NotAvailableError, did_you_mean, similar
+from deciban.errors import LocatedError, did_you_mean, similar
 from deciban.show import one_line
 
 NOT_A_NUMBER = re.compile(r"is not a valid (int|float)\w*( range)?")  # as click writes it
@@ -54,10 +54,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return fail(error.on_command_line())
         except (ValueError, ImportError) as error:
             return fail(str(error))
-        except AttributeError as error:
-            # scikit-learn wraps the error of a method that is not available.
-            cause = error.__cause__
-            return fail(cause.on_command_line()) if isinstance(cause, NotAvailableError) else report_bug(error)
         except MemoryError:
             return fail("not enough memory: give less data at a time, or use a smaller model", EXIT_BUG)
         except Exception as error:

@@ -12,14 +12,14 @@ import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, wraps
+from functools import cache, update_wrapper, wraps
+from types import MethodType
 from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import accuracy_score
 from sklearn.utils import ClassifierTags
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from deciban import bayes, em, expect
@@ -61,12 +61,32 @@ GUESSED_COUNTS = {
 SAVED_STATE = (*GUESSED_COUNTS, "dtype_", "medians_", "kinds_", "table_kind_")  # saved with the model
 
 
+class available_if:  # noqa: N801 - a decorator
+    """A method that some estimators lack, as in scikit-learn, but the error is the one of `check`, with its reason."""
+
+    def __init__(self, check: Callable[[Any], bool]) -> None:
+        self.check = check
+
+    def __call__(self, method: Callable[..., Any]) -> Any:
+        self.method = method
+        return update_wrapper(self, method)
+
+    def __get__(self, estimator: Any, owner: type) -> Callable[..., Any]:
+        if estimator is None:
+            return self.method
+        self.check(estimator)
+        return MethodType(self.method, estimator)
+
+
 def is_generative(missing: str) -> Callable[[Any], bool]:
     """For methods that only a generative model has."""
 
     def check(model: Any) -> bool:
         if not model._generative:
-            raise NotAvailableError(f"{type(model).__name__} is not a generative model: it has no {missing}")
+            raise NotAvailableError(
+                f"{type(model).__name__} is not a generative model: it has no {missing}. MultinomialNB, which takes "
+                "the same rows, has one"
+            )
         return True
 
     return check
@@ -841,7 +861,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Whether there is a p(x)."""
         return is_generative("p(x)")(self)
 
-    @available_if(lambda self: self._has_density())  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(lambda self: self._has_density())
     @of_one_state
     def score_samples(self, X: Any) -> Floats:
         """log p(x) = log Σ_y p(x, y): low for rows unlike anything learned.
@@ -1075,7 +1095,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             rows = self._reader().score(X, self.model_)
         return importance_of(self._model_with_names(names), rows, codes, weight, learned)
 
-    @available_if(is_generative("distribution of x to sample"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(is_generative("distribution of x to sample"))
     @of_one_state
     def sample(
         self, n: int = 1, given: Any = None, random_state: Any = None, length: int | None = None
@@ -1186,7 +1206,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         other._check_model(other.model_)
         return other
 
-    @available_if(is_generative("posterior that a new prior would change"))  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(is_generative("posterior that a new prior would change"))
     @of_one_state
     def adapt_prior(self, X: Any) -> Self:
         """The same model with the class prior under which the unlabelled rows X are most likely, by EM.

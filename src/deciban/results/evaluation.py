@@ -417,7 +417,8 @@ class Judged(Result):
             return [ONE_CLASS]
         measures, by_class = Judged.to_table(self), replace(self.per_class, most=20, width=WIDTH)
         if len(self.classes) > MAX_CLASSES_IN_MATRIX:
-            return [measures, by_class, replace(self.most_confused(), width=WIDTH)]
+            confused = replace(self.most_confused(), width=WIDTH)
+            return [measures, by_class, *([confused] if confused.rows else [])]
         names = [str(plain(name)) for name in self.classes]
         rows = [(name, *map(int_if_whole, row)) for name, row in zip(names, self.confusion.tolist(), strict=True)]
         return [

@@ -14,7 +14,7 @@ from deciban.errors import ChoiceError, DecibanError
 
 
 def merge(
-    models: Annotated[list[str], typer.Argument(help="Two or more model files.", metavar="MODEL")],
+    models: Annotated[list[str], typer.Argument(help="Two or more model files.", metavar="MODEL...")],
     output: Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Model file to write.")],
     force: options.Force = False,
     json: options.Json = False,

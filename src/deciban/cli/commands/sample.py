@@ -14,7 +14,6 @@ from deciban.cli.models import TEXT_MODELS, class_of, columns_of, formats_of, ki
 from deciban.cli.output_files import checked_output, report_written
 from deciban.cli.screen import screen_table
 from deciban.cli.terminal import pluralize, show
-from deciban.errors import NotAvailableError
 from deciban.show import plain
 
 if TYPE_CHECKING:
@@ -46,14 +45,11 @@ def sample(
 
     written = checked_output(output, force, "drawn.csv", [model], screen=True)
     loaded = load(model)
-    if not hasattr(loaded, "sample"):
-        raise NotAvailableError(
-            "a {model} is not a generative model: rows cannot be drawn from it", model=type(loaded).__name__
-        )
+    draw = loaded.sample  # an error if the model is not generative
     origin = origin_of(loaded)
     drawn_class = None if given is None else class_of(loaded, given)
     written.check_free()
-    X, y = loaded.sample(n, drawn_class, random_state=seed)
+    X, y = draw(n, drawn_class, random_state=seed)
     if kind_of(loaded) in TEXT_MODELS:
         columns: dict[str, Any] = {origin.get("text") or "text": list(X)}
     else:

@@ -12,7 +12,7 @@ from deciban.cli.terminal import note, show_json
 
 def serve(
     models: Annotated[
-        list[str] | None, typer.Argument(help="Model files, or NAME=FILE.", metavar="MODEL", show_default=False)
+        list[str] | None, typer.Argument(help="Model files, or NAME=FILE.", metavar="MODEL...", show_default=False)
     ] = None,
     store: Annotated[
         str | None,

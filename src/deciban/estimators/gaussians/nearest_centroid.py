@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from deciban._typing import Array, Floats
@@ -16,7 +15,7 @@ from deciban.choices import gaussian_of
 from deciban.corollaries.nearest import dense_rows, nearest
 from deciban.errors import DecibanError, NotAvailableError
 from deciban.estimators import attributes, parameters
-from deciban.estimators.base import Estimator
+from deciban.estimators.base import Estimator, available_if
 from deciban.estimators.gaussians.starts import kmeans_shares
 from deciban.families import MultivariateGaussian
 from deciban.families.gaussian import LOG_2PI
@@ -145,7 +144,7 @@ class NearestCentroid(Estimator):
         medians = self.medians_ if self.metric == "manhattan" else None
         return np.asarray(self.classes_[nearest(self.model_, self._rows(X).data, medians, self.n_jobs)])
 
-    @available_if(is_euclidean)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(is_euclidean)
     def decision_function(self, X: Any) -> Floats:
         """−distance² + 2 log prior of scaled columns, (n, k); with two classes the difference, (n,)."""
         rows = self._rows(X)
