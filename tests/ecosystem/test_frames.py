@@ -117,6 +117,20 @@ def test_labels_of_any_type(labels, expected):
     assert set(model.predict(X).tolist()) <= set(expected)
 
 
+@pytest.mark.parametrize("make", [Classifier, NaiveBayes])
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_integers_beside_a_missing_label_stay_integers(make, library):
+    labels = [None if i % 5 == 0 else int(y == "yes") for i, y in enumerate(Y)]
+    frames = pytest.importorskip(library)
+    y = frames.Series(labels, **({"dtype": "Int64"} if library == "pandas" else {}))
+    frame = frames.DataFrame({"number": table()["number"].to_numpy(), "y": y})
+    for model in (make().fit(frame[["number"]], y), make().fit(frame, "y")):
+        assert model.classes_.dtype.kind == "i"
+        assert model.predict(frame).dtype.kind == "i"
+        if make is Classifier:  # which leaves out rows without a label
+            assert model.summary().rows == model.class_count_.sum() == sum(label is not None for label in labels)
+
+
 def test_estimators_of_one_kind_of_column_take_frames_too():
     numbers, names = table()[["number", "nullable"]], table()[["category", "string"]]
     for make, X in ((GaussianNB, numbers), (CategoricalNB, names)):

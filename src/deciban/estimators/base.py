@@ -213,7 +213,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         unlabelled_weight : float, optional
             The weight of a row without a label, relative to one with a label. The default depends on the model: 1 for
             joint distributions, whose labels EM estimates; 0.1 for texts, and 0 for `Classifier`, which guess from the
-            labelled rows. If assumptions are rough, many unlabelled rows outweigh few labels: lower the weight then.
+            labelled rows. With 0 such rows are left out, and `class_count_` is of the others. If assumptions are rough,
+            many unlabelled rows outweigh few labels: lower the weight then.
         clusters : int, optional
             With y=None: the number of classes to find, by EM from several random starts.
         random_state : int, RandomState or None, default=0

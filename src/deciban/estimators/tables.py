@@ -71,7 +71,8 @@ class Classifier(Estimator):
     Attributes
     ----------
     classes_ : the labels, sorted
-    class_count_ : rows of each class
+    class_count_ : rows of each class; rows without a label are left out, here and in `summary().rows`, unless `fit`
+        is given an `unlabelled_weight`
     kinds_ : the kind of each column, and the reason
     n_features_in_, feature_names_in_ : as in scikit-learn
 

@@ -164,7 +164,8 @@ def target_values(values: Any) -> Array:
     if (series := as_series(values)) is not None:
         import narwhals as nw
 
-        if series.dtype.is_numeric() and series.dtype != nw.Decimal:
+        with_nulls = series.dtype.is_integer() and series.null_count() > 0  # which would make them floats
+        if series.dtype.is_numeric() and series.dtype != nw.Decimal and not with_nulls:
             return np.asarray(series.to_numpy())
         values = series.to_list()
     if isinstance(values, np.ndarray) or hasattr(values, "__array__"):

@@ -223,15 +223,21 @@ def read_integers(y: Array) -> Labels | None:
 
 
 def as_array(y: Any) -> Array:
-    """y as an array that keeps types: NumPy would turn the missing label of ["a", nan] into the string "nan"."""
+    """y as an array that keeps types.
+
+    NumPy would turn the missing label of ["a", nan] into the string "nan", and integers beside a null into floats.
+    """
     if isinstance(y, np.ma.MaskedArray):
         out = np.array(y.data, dtype=object)
         out[np.ma.getmaskarray(y)] = None
         return out
     array = np.asarray(y)
-    if array.dtype.kind == "U" and isinstance(y, list | tuple) and not all(isinstance(v, str) for v in y):
+    changed = array.dtype.kind == "f" and str(getattr(y, "dtype", "")).lower().startswith(("int", "uint"))
+    if array.dtype.kind == "U" and isinstance(y, list | tuple):
+        changed = not all(isinstance(v, str) for v in y)
+    if changed:
         array = np.empty(len(y), dtype=object)
-        array[:] = y
+        array[:] = list(y)
     return array
 
 
