@@ -1094,3 +1094,11 @@ def test_rows_of_weight_zero_change_nothing(where):
     fewer.partial_fit({k: v[weight > 1] for k, v in X.items()}, y[weight > 1], sample_weight=weight[weight > 1])
     np.testing.assert_array_equal(more.predict_proba(some), fewer.predict_proba(some))
     with_them.predict_set(some)
+
+
+def test_the_summary_notes_rows_that_are_alone_in_their_class():
+    rows = {"x": [float(i % 5) for i in range(41)]}
+    model = Classifier().fit(rows, [*("a", "b") * 20, "c"])
+    assert model.summary().notes[-1].startswith("1 row is alone in its class and cannot be evaluated; about 2 % of")
+    model.partial_fit({"x": [0.0]}, ["c"])
+    assert not any("alone" in note for note in model.summary().notes)

@@ -13,7 +13,7 @@ from deciban.bayes import DECIBANS, log_evidence
 from deciban.corollaries.explain import compared_classes
 from deciban.corollaries.importance import MAX_POINTS, MISSING, OTHERS, ColumnValues, RowEvidence, folds_out
 from deciban.corollaries.importance import importance as of_rows
-from deciban.corollaries.leave_one_out import class_frequencies
+from deciban.corollaries.leave_one_out import alone_in_their_class, class_frequencies
 from deciban.pool import Pool
 from deciban.reading.columns import Column, Levels
 from deciban.reading.frames import Frame
@@ -217,6 +217,8 @@ def summary(model: TableModel) -> Summary:
     share = model.weight[seen] / model.weight.sum() if seen.any() else np.ones(1)
     notes = [f"column {kind.name!r} is left out: {kind.why}" for kind in model.reader.kinds if kind.kind in LEFT_OUT]
     now, then = float(model.weight.sum()), model.record.weight
+    if alone := int((model.weight == 1).sum()):
+        notes.append(alone_in_their_class(alone, round(now)))
     if then and abs(now - then) > 1e-9 * max(now, then):  # with too few rows nothing was chosen
         notes.append(f"choices and losses are from the {then:g} rows that fit saw; {now:g} are learned now")
     if model.record.importance is None:
