@@ -37,6 +37,8 @@ def rows(source):
         ("5.1,3.5,Iris-setosa\n4.9,3.0,Iris-setosa\n", False),  # nobody calls a column 5.1
         ("country,2019,2020\nFR,5,6\nDE,7,8\n", True),  # a table of years
         ("2019,2020\n5,7\n", None),
+        ("5,red,a\n6,blue,b\n7,green,a\n", False),  # beside a number, one that comes again is enough
+        ("red,tall,a\nblue,low,b\ngreen,low,a\n", True),  # without numbers it is not
         ("1,14.23,1.71\n1,13.2,1.78\n", False),
         ("ham,Go until jurong\nspam,Free entry\nham,Ok lar\nham,Nah\n", False),
         ("label,text\nspam,Free entry\nham,Ok lar\nham,Nah\n", True),

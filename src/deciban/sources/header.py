@@ -24,6 +24,8 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
     True
     >>> has_header([["39", "clerk"], ["50", "cook"], ["28", "clerk"], ["31", "clerk"]])
     False
+    >>> has_header([["39", "a"], ["50", "b"], ["28", "a"]]), has_header([["2019", "town"], ["50", "b"], ["28", "a"]])
+    (False, True)
     >>> has_header([["2019", "2020"], ["5", "7"]]) is None
     True
     """
@@ -36,7 +38,8 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool | None:
         return True
     if any(as_number(cell) is not None and not is_whole(cell) for cell in first):
         return False  # 5.1 is not a column name
-    enough = max(MIN_REPEATS, MIN_SHARE * len(rest))
+    few = 1 if any(as_number(cell) is not None for cell in first) else MIN_REPEATS  # names are rarely numbers
+    enough = max(few, MIN_SHARE * len(rest))
     names = [j for j in range(len(first)) if j not in numeric and first[j] and first[j] not in MISSING]
     if any(Counter(below[j])[first[j]] >= enough for j in names):
         return False
