@@ -140,6 +140,23 @@ def test_separators_decide_what_values_leave_open(inside, given, value):
     assert [item["value"] for item in why["evidence"] if item["name"] == "n"] == [value]
 
 
+def test_fractions_that_may_be_thousands_are_noted(inside):
+    rows = [(f"{i % 9 + 1}.{i % 9}4{i % 3}", i % 7, f"0.{i % 8 + 1}", "yes" if i % 2 else "no") for i in range(30)]
+    for name, columns, delimiter in (("a", (0, 1, 3), ";"), ("b", (0, 1, 3), ","), ("c", (0, 2, 3), ";")):
+        lines = [delimiter.join(str(row[j]) for j in columns) for row in [("n", "m", "share", "y"), *rows]]
+        (inside.folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    told = "numbers like 1.234 in 'n' are read as fractions"
+    assert told in succeeded(inside("train", "a.csv", "-t", "y")).err
+    assert told not in succeeded(inside("predict", "a.deciban", "a.csv")).err, "that is decided"
+    assert told not in succeeded(inside("train", "b.csv", "-t", "y")).err, "commas separate fields there"
+    assert told not in succeeded(inside("train", "c.csv", "-t", "y")).err, "another column shows what the point means"
+    for sign, value in ((".", 2.141), (",", 2141)):
+        done = succeeded(inside("train", "a.csv", "-t", "y", "--decimal", sign, "-o", "m.deciban", "--force"))
+        assert told not in done.err
+        why = succeeded(inside("explain", "m.deciban", "--set", "n=2.141", "--json")).json()
+        assert [item["value"] for item in why["evidence"] if item["name"] == "n"] == [value]
+
+
 @pytest.mark.parametrize(
     ("given", "day"), [((), "2024-05-06"), (("--day-first",), "2024-06-05"), (("--month-first",), "2024-05-06")]
 )

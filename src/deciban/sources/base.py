@@ -48,7 +48,8 @@ class Source(ABC):
 
     `name` is for messages; `kind` is "table", "texts" or "mail" (raw messages, bytes as Latin-1, which is what
     `deciban.text.mail.read` takes); `columns` and `types` are those of every batch; `size` is in bytes, None if it
-    is unknown; `whole` are the columns of numbers that have no fractions in the sample.
+    is unknown; `whole` are the columns of numbers that have no fractions in the sample. `maybe_thousands` are columns
+    of fractions such as 1.234, which may be thousands.
     """
 
     def __init__(self, name: str, kind: Kind, files: Sequence[InputFile]) -> None:
@@ -58,6 +59,7 @@ class Source(ABC):
         self.columns: tuple[str, ...] = ()
         self.types: dict[str, pa.DataType] = {}
         self.whole: frozenset[str] = frozenset()
+        self.maybe_thousands: frozenset[str] = frozenset()
         sizes = [file.size for file in self.files]
         self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
         self.rows_expected = 0  # an estimate without reading all

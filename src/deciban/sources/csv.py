@@ -30,6 +30,7 @@ from deciban.sources.input_file import ByteStream, InputFile
 from deciban.sources.records import MAX_SAMPLE_BYTES, Excerpt, Misread, OpenedRecords, RecordFile, Records
 
 LEADING_ZEROS = r"^\s*[+-]?0\d"  # 007 is an identifier: as a number it would lose its zeros
+THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(\.\d{3})?\s*$"
 LONG_DIGITS = r"\d{16}"
 ALL_DIGITS = r"^\s*[+-]?\d+\s*$"
 ROWS_FOR_DECIMAL = 1000  # enough to detect the decimal separator
@@ -107,7 +108,8 @@ class Csv(Records):
 
     def _infer(self) -> None:
         excerpts = self._excerpts(SAMPLE_ROWS, MAX_SAMPLE_BYTES)
-        types, self.whole = infer_types(excerpts, self.types, self._missing, self.columns, self._decimal)
+        given, columns = self.types, self.columns
+        types, self.whole, self.maybe_thousands = infer_types(excerpts, given, self._missing, columns, self._decimal)
         self.types = {column: types[column] for column in self.columns}
         if sum(len(excerpt.block.data) for excerpt in excerpts) <= MAX_SAMPLE_BYTES:
             self._sampled = SAMPLE_ROWS, self._tables(excerpts)
@@ -160,12 +162,13 @@ def infer_types(
     missing: Sequence[str],
     columns: Sequence[str],
     decimal: str | None = None,
-) -> tuple[dict[str, pa.DataType], frozenset[str]]:
-    """The types of all columns, inferred if not given, and the names of integer columns.
+) -> tuple[dict[str, pa.DataType], frozenset[str], frozenset[str]]:
+    """The types of all columns, inferred if not given, and the names of integer columns and of those in doubt.
 
     Integers are read as floats, since fractions may follow. Those that floats cannot represent exactly, and those with
     leading zeros, are identifiers: strings. If the decimal separator is a comma, 1.200 is not a fraction: such columns
-    are strings, which models read as numbers.
+    are strings, which models read as numbers. If fields are separated by semicolons, as where the decimal separator is
+    a comma, and all fractions have three digits, they may be thousands: such columns are in doubt.
     """
     types = dict(given)
     untyped = [column for column in columns if column not in types]
@@ -183,13 +186,18 @@ def infer_types(
         string_columns = [column for column in untyped if pa.types.is_string(kinds[column])]
         decimal = common_decimal(look(distinct_strings(tables, column, ROWS_FOR_DECIMAL)) for column in string_columns)
     numbers = [column for column in untyped if is_number(kinds[column])]
-    doubtful = [column for column in numbers if decimal == "," or whole_or_large(tables, column)]
+    semicolons = decimal is None and any(dialect.delimiter == ";" for dialect in joined)
+    fractions = [column for column in numbers if semicolons and pa.types.is_floating(kinds[column])]
+    doubtful = [column for column in numbers if decimal == "," or column in fractions or whole_or_large(tables, column)]
     strings = [
         read_csv(data, dialect, dict.fromkeys(doubtful, pa.string()), doubtful, missing)
         for dialect, data in joined.items()
         if data and doubtful
     ]
     identifiers = {column for column in doubtful if any(are_identifiers(table.column(column)) for table in strings)}
+    thousands = (pc.match_substring_regex(table.column(column), THOUSANDS) for table in strings for column in fractions)
+    if not all(pc.all(found, min_count=0).as_py() for found in thousands):
+        fractions = []
     if decimal == ",":
         for column in doubtful:
             seen = look(distinct_strings(strings, column))
@@ -210,7 +218,7 @@ def infer_types(
             types[column] = string_type([table.column(column) for table in tables])
         else:
             types[column] = pa.string()
-    return types, integer_columns
+    return types, integer_columns, frozenset(fractions)
 
 
 def distinct_strings(tables: Sequence[pa.Table], column: str, rows: int | None = None) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -223,6 +223,7 @@ def learn_files(
                 rows, kinds_given, written = for_simple_model(rows, X, kinds_given, how)
             estimator = new_estimator(chosen_model, kinds_given, jobs, how, max_features)
     output.check_free()
+    note_thousands(engine.source.maybe_thousands - {target})
     with rows.labelled(table, all_here) as (X, y):
         if all_here and chosen_model != "like":
             with bar("learning", engine.size):
@@ -239,6 +240,13 @@ def learn_files(
         estimator.origin_["formats"] = {name: asdict(form) for name, form in rows.split.formats.items()}
     kinds = () if like is not None else written or column_kinds(estimator)
     return Training(estimator, figures, round(learned - estimator.class_count_.sum()), kinds)
+
+
+def note_thousands(columns: Collection[str]) -> None:
+    """Note columns of numbers such as 1.234, which are read as fractions."""
+    if columns:
+        names = ", ".join(map(repr, sorted(columns)))
+        note("note", f"numbers like 1.234 in {names} are read as fractions: if they are thousands, give --decimal ,")
 
 
 def for_simple_model(
