@@ -262,6 +262,23 @@ def test_what_is_shown_to_programs_is_all_there_is(shop, inside):
     assert succeeded(inside("show", shop.churn, "--evidence", 0)).out.count("strongest evidence") == 0
 
 
+@pytest.mark.parametrize("given", ["file", "pipe"])
+def test_columns_of_csv_are_copied_as_they_are_written(given, inside):
+    rows = ["1.50,True,2024-05-06 07:08:09.1,1.0", "-7.10,FALSE,,2.0", "2e3,false,2023-01-01,1.0", ",TRUE,2023-01-02,2"]
+    (inside.folder / "a.csv").write_text("price,paid,when,y\n" + "\n".join(rows * 10) + "\n")
+    succeeded(inside("train", "a.csv", "-t", "y"))
+    if given == "file":
+        succeeded(inside("predict", "a.deciban", "a.csv", "-o", "out.csv"))
+        out = (inside.folder / "out.csv").read_text()
+    else:
+        data = (inside.folder / "a.csv").read_text()
+        out = succeeded(deciban("predict", "a.deciban", "-", cwd=inside.folder, given=data)).out
+    assert [line.rsplit(",", 2)[0] for line in out.splitlines()[1:]] == rows * 10
+    succeeded(inside("predict", "a.deciban", "a.csv", "-o", "out.jsonl"))
+    first = json.loads((inside.folder / "out.jsonl").read_text().splitlines()[0])
+    assert (first["price"], first["paid"], first["y"]) == (1.5, True, 1), "where values have types, they are values"
+
+
 def test_what_is_shown_of_a_spam_filter(inside):
     for label, text in (("spam", "claim your prize"), ("ham", "see you at lunch")):
         (inside.folder / "Mail" / label).mkdir(parents=True)

@@ -31,6 +31,7 @@ class Batch:
     first: int  # the number of its first row over all files, from 0
     file: str  # the file of the first row, if files are documents
     names: list[str] | None = None  # of rows, if they are not just numbered
+    texts: pa.Table | None = None  # values that are not strings, as the file writes them, if the source `keeps_texts`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +42,7 @@ class Piece:
     file: str
     read: int  # bytes read of this and all earlier files
     names: list[str] | None = None
+    texts: pa.Table | None = None
 
 
 class Source(ABC):
@@ -64,6 +66,7 @@ class Source(ABC):
         self.size: int | None = None if None in sizes else sum(size for size in sizes if size is not None)
         self.rows_expected = 0  # an estimate without reading all
         self.hashes = True  # whether to hash while reading; callers that do not need `digests` set it to False
+        self.keeps_texts = False  # whether batches have values as the file writes them; only CSV has them
         self._digests: dict[Any, str] | None = None
 
     def __repr__(self) -> str:
@@ -89,7 +92,8 @@ class Source(ABC):
         for piece in self._pieces(rows, one_pass):
             for start in range(0, piece.table.num_rows, rows):
                 table = piece.table.slice(start, rows)
-                yield Batch(table, first, piece.file, piece.names and piece.names[start : start + rows])
+                names = piece.names and piece.names[start : start + rows]
+                yield Batch(table, first, piece.file, names, piece.texts and piece.texts.slice(start, rows))
                 first += table.num_rows
             if watch is not None:
                 watch(piece.read)

@@ -15,6 +15,7 @@ from deciban.reading.numerals import common_decimal, look
 from deciban.sources.base import SAMPLE_ROWS
 from deciban.sources.blocks import MAX_RECORD_BYTES, LineCutter, QuotedCutter, RecordBlock
 from deciban.sources.column_types import (
+    CODES,
     MAX_EXACT_INTEGER,
     MISSING,
     at_least_microseconds,
@@ -34,6 +35,7 @@ THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(\.\d{3})?\s*$"
 LONG_DIGITS = r"\d{16}"
 ALL_DIGITS = r"^\s*[+-]?\d+\s*$"
 ROWS_FOR_DECIMAL = 1000  # enough to detect the decimal separator
+STRINGS = (pa.string(), CODES)
 TRUE, FALSE = ["true", "True", "TRUE"], ["false", "False", "FALSE"]
 
 
@@ -122,6 +124,13 @@ class Csv(Records):
             return read_csv(block.data, record_file.dialect, self.types, self.columns, self._missing)
         except (pa.ArrowException, UnicodeError):
             raise record_file.diagnosed(block, self.types, self._missing) from None
+
+    def _texts(self, record_file: RecordFile, block: RecordBlock) -> pa.Table | None:
+        assert isinstance(record_file, CsvFile)
+        as_strings = {column: pa.string() for column, kind in self.types.items() if kind not in STRINGS}
+        if not as_strings:
+            return None
+        return read_csv(block.data, record_file.dialect, as_strings, list(as_strings), self._missing)
 
 
 # ---------------------------------------------------------------------- rows

@@ -167,14 +167,23 @@ class Records(Source):
     def _parse(self, record_file: RecordFile, block: RecordBlock) -> pa.Table:
         """The rows of a block, with all columns and their types."""
 
+    def _texts(self, record_file: RecordFile, block: RecordBlock) -> pa.Table | None:
+        """The columns of a block that are not strings, as the file writes them."""
+        del record_file, block
+        return None
+
+    def _parse_and_texts(self, record_file: RecordFile, block: RecordBlock) -> tuple[pa.Table, pa.Table | None]:
+        table = self._parse(record_file, block)
+        return table, self._texts(record_file, block) if self.keeps_texts else None
+
     def _pieces(self, rows: int, one_pass: Pass) -> Iterator[Piece]:
         del rows  # a block is a piece, whatever its number of rows
         for record_file in self.record_files:
             before = 0
             try:
                 blocks = self._blocks(record_file, one_pass)
-                for block, table in map_in_order(blocks, partial(self._parse, record_file)):
-                    yield Piece(table, record_file.name, block.read)
+                for block, (table, texts) in map_in_order(blocks, partial(self._parse_and_texts, record_file)):
+                    yield Piece(table, record_file.name, block.read, texts=texts)
                     before += table.num_rows
             except Misread as error:
                 raise error.in_file(record_file, before) from None

@@ -83,6 +83,9 @@ def predict(
         n_answers = (2 + (sets is not None)) + proba * len(loaded.classes_) * (1 + (sets is not None))
         show(first_rows(answers.tables(), n_answers, new.engine.source.whole))
         return
+    from deciban.sources.write import is_csv
+
+    new.engine.source.keeps_texts = not only and (not json if output in (None, "-") else is_csv(str(output)))
     with bar("predicting", new.engine.size) as watch:
         n_rows = write_answers(output, new, partial(answers.tables, watch), json, escape_formulas)
     report_written(output, n_rows, json)
@@ -183,6 +186,8 @@ class Answers:
         columns: dict[str, Any] = {}
         if self.keep_columns:
             columns = {name: batch.table[name] for name in batch.table.column_names}
+            if batch.texts is not None:
+                columns |= {name: batch.texts[name] for name in batch.texts.column_names}
             if batch.names is not None:
                 columns.pop(self.rows.split.text or "", None)
                 columns = {"file": strings(batch.names, pa.string()), **columns}
