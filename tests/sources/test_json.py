@@ -84,6 +84,13 @@ def test_types(opened):
     assert rows(source)[0]["big"] == 2**60
 
 
+def test_dates_that_are_declared_strings_stay_as_they_are(opened):
+    source = opened('{"a": "2024-01-01"}\n{"a": null}\n{"a": "soon"}\n', types={"a": pa.string()})
+    assert [row["a"] for row in rows(source)] == ["2024-01-01", None, "soon"]
+    source = opened('{"a": "2024-01-01"}\n', name="b.jsonl", types={"a": pa.string()})
+    assert rows(source) == [{"a": "2024-01-01"}]
+
+
 def test_types_can_be_given(opened):
     source = opened('{"zip": 123, "n": 4}\n{"zip": 99, "n": 5}\n', types={"zip": pa.string()})
     assert rows(source) == [{"zip": "123", "n": 4.0}, {"zip": "99", "n": 5.0}]

@@ -117,7 +117,7 @@ class Json(Records):
                 exact = max(abs(extremes["min"].as_py() or 0), abs(extremes["max"].as_py() or 0)) <= MAX_EXACT_INTEGER
                 self._parsed_types[column] = pa.float64() if exact else values.type
                 integer_columns.add(column)
-            elif values.type == pa.null():
+            elif values.type == pa.null() or (pa.types.is_timestamp(values.type) and given.get(column) == pa.string()):
                 self._parsed_types[column] = pa.string()
             else:
                 self._parsed_types[column] = at_least_microseconds(values.type)
