@@ -408,9 +408,9 @@ def save_and_report(training: Training, path: str, json: bool) -> None:
             "note",
             f"column {target!r} holds only one class, so every row is predicted to be of it until others are learned",
         )
-    for alike in alike_classes(estimator.classes_)[:MAX_GROUPS_NOTED]:
-        names = f"{', '.join(map(repr, alike[:-1]))} and {alike[-1]!r}"
-        note("note", f"classes {names} differ only in case or spaces: if they are one class, write them alike")
+    for group in nearly_same_classes(estimator.classes_)[:MAX_GROUPS_NOTED]:
+        names = f"{', '.join(map(repr, group[:-1]))} and {group[-1]!r}"
+        note("note", f"classes {names} differ only in case or spaces: if they are one class, write it in one way")
     for column in training.decisive:
         remedy = f"train without it: --schema {shlex.quote(f'{column.column}=skip')}"
         note("note", decisive_sentence(column, remedy).removesuffix("."))
@@ -422,10 +422,10 @@ def save_and_report(training: Training, path: str, json: bool) -> None:
         print_facts(facts, to_check(training.kinds))
 
 
-def alike_classes(classes: Iterable[Any]) -> list[list[str]]:
+def nearly_same_classes(classes: Iterable[Any]) -> list[list[str]]:
     """Groups of classes whose names differ only in case, or in spaces around or between words.
 
-    >>> alike_classes([" yes", "Yes", "no", "yes"])
+    >>> nearly_same_classes([" yes", "Yes", "no", "yes"])
     [[' yes', 'Yes', 'yes']]
     """
     groups: dict[str, list[str]] = {}
