@@ -77,10 +77,20 @@ def model_inputs(session, frame):
     return feeds
 
 
-@pytest.mark.parametrize("ending", ["sql", "onnx"])
-def test_texts_stay_at_home(ending, shop, inside):
-    done = inside("export", shop.spam, "-o", f"model.{ending}")
+def test_sql_cannot_split_texts(shop, inside):
+    done = inside("export", shop.spam, "-o", "model.sql")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("deciban: error: ")
     assert "TextClassifier" in done.err
     assert list(inside.folder.iterdir()) == []
+
+
+def test_onnx_reads_texts(shop, inside):
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    succeeded(inside("export", shop.spam, "-o", "model.onnx"))
+    texts = ["Claim your free prize now!", "lunch at noon?", ""]
+    session = runtime.InferenceSession(str(inside.folder / "model.onnx"))
+    labels, proba = session.run(None, {"text": np.array(texts, dtype=object)[:, None]})
+    model = api.load(shop.spam)
+    np.testing.assert_allclose(proba, model.predict_proba(texts), rtol=1e-9, atol=1e-12)
+    assert labels.tolist() == model.predict(texts).tolist()

@@ -18,7 +18,6 @@ from deciban import (
     LinearDiscriminantAnalysis,
     MultinomialNB,
     NaiveBayes,
-    TextClassifier,
 )
 from deciban.errors import DecibanError
 from deciban.export.onnx import to_onnx
@@ -198,11 +197,6 @@ def test_inputs_can_be_called_something_else():
 def test_categories_with_lone_surrogates_are_left_out():
     model = CategoricalNB().fit(np.array([["\ud800"], ["b"]], dtype=object), [0, 1])
     check(model, np.array([["b"], ["c"]], dtype=object), pd.DataFrame({"x0": ["b", "c"]}))
-
-
-def test_what_cannot_be_a_graph():
-    with pytest.raises(DecibanError, match="TextClassifier combines words, pairs and characters"):
-        TextClassifier().fit(["a good one", "a bad one"] * 5, [0, 1] * 5).to_onnx()
 
 
 def test_without_onnx_it_says_how_to_get_it(monkeypatch):

@@ -16,16 +16,19 @@ from deciban.errors import DecibanError
 from deciban.estimators.gaussians.nearest_centroid import NearestCentroid
 from deciban.estimators.naive_bayes.mixed import NaiveBayes
 from deciban.estimators.naive_bayes.tree_augmented import TreeAugmentedNB
+from deciban.estimators.spam import SpamFilter
 from deciban.export.joints import formula_of_joint
-from deciban.export.onnx import WordsOfTexts, to_onnx
+from deciban.export.onnx import to_onnx
+from deciban.export.onnx_graded import graded_to_onnx
+from deciban.export.onnx_text import WordsOfTexts, words_to_onnx
 from deciban.export.pooled import formula_of_table
 from deciban.families import Bernoulli
 from deciban.families.linear import slopes
 from deciban.formula import ColumnReading, Formula, Scores, Sketch, WeightedTerm
 from deciban.joint import Model
 from deciban.tables.model import TableModel
-from deciban.text.hashed import Buckets
-from deciban.text.plain import MIN_WORD_CHARACTERS, Plain, certain_characters
+from deciban.text.graded import Graded
+from deciban.text.plain import MIN_WORD_CHARACTERS, certain_characters
 
 if TYPE_CHECKING:
     from deciban.estimators.base import Estimator
@@ -65,25 +68,28 @@ def onnx_of(model: Estimator, columns: Any) -> Any:
         return to_onnx(formula_of(model), columns_of(model, columns), named=model._names() is not None)
     model._check_classes()
     fitted: Any = model.model_
-    if not isinstance(fitted, Plain) or isinstance(fitted.words, Buckets) or not fitted.rule.scripts:
+    if fitted.n_features is not None or not fitted.rule.scripts:
+        hashed = fitted.n_features is not None
         raise DecibanError(
-            "{what}, which ONNX cannot do in the same way: fit TextClassifier(reliability=None), which counts words",
-            what="the model was saved by an older version, and splits texts differently"
-            if isinstance(fitted, Plain) and not fitted.rule.scripts
-            else "with n_features= words are hashed"
-            if isinstance(fitted, Plain)
-            else f"a {type(model).__name__} combines words, pairs and characters by their reliability",
+            "{what}, which ONNX cannot do in the same way: fit again{how}",
+            what="with n_features= words are hashed"
+            if hashed
+            else "the model was saved by an older version, and splits texts differently",
+            how=" without n_features=" if hashed else "",
             command_line="{what}, which ONNX cannot do in the same way: score texts with `deciban predict`",
         )
     if columns is not None:
         raise DecibanError("columns= is for tables: the input of a graph that reads texts is called 'text'")
     lower = bool(model.lowercase)
+    if isinstance(fitted, Graded):
+        costs = (model.false_negative, model.unsure, model.false_positive) if isinstance(model, SpamFilter) else None
+        return graded_to_onnx(fitted, lower, costs)
     inside, outside = certain_characters(lower, fitted.rule)
     words = tuple(fitted.words.strings())
     reading = ColumnReading(tuple(f"x{j}" for j in range(len(words))))
     once = isinstance(fitted.model.joint.blocks[0].family, Bernoulli)
     formula = linear_formula(fitted.model, reading) if once else formula_of_joint(fitted.model, reading)
-    return to_onnx(formula, texts=WordsOfTexts(inside, outside, MIN_WORD_CHARACTERS, lower, words, once))
+    return words_to_onnx(formula, WordsOfTexts(inside, outside, MIN_WORD_CHARACTERS, lower, words, once))
 
 
 def linear_formula(model: Model, reading: ColumnReading) -> Formula:

@@ -6,7 +6,7 @@ Operators of ai.onnx 17 and ai.onnx.ml 3, which runtimes have had since 2022.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,46 +42,31 @@ ML = "ai.onnx.ml"
 MAX_GRAPH_BYTES = 1_900_000_000  # a graph is one protocol buffers message, which ends at two gigabytes
 MAX_CELLS = 4096  # numbers of a row that are compared, or looked up, at once: memory for each row of a batch
 
-MICROSOFT = "com.microsoft"  # operators that only onnxruntime has
-
-
-class WordsOfTexts(NamedTuple):
-    """How texts are split: the characters of words, others between words, and the word of each column.
-
-    A text with any other character is not split here.
-    """
-
-    inside: str
-    outside: str
-    shortest: int  # characters of a word
-    lower: bool
-    words: tuple[str, ...]
-    once: bool = False  # whether a word counts once, however often it occurs
-
 
 def to_onnx(
     formula: Formula,
     columns: Mapping[str, str] | None = None,
     named: bool = True,
-    texts: WordsOfTexts | None = None,
 ) -> Any:
-    """The graph. `columns` are the names of inputs, where not the features'; `named`: the features have names.
+    """The graph. `columns` are the names of inputs, where not the features'; `named`: the features have names."""
+    check_size(formula.cells)
+    return Graph(formula, columns or {}, named).model()
 
-    With `texts`, the columns are counts of words in a text, which is the only input.
-    """
-    if 8 * formula.cells > MAX_GRAPH_BYTES:
-        raise DecibanError(f"the graph would have about {formula.cells:,} numbers, more than an ONNX file can hold")
-    return Graph(formula, columns or {}, named, texts).model()
+
+def check_size(numbers: int) -> None:
+    if 8 * numbers > MAX_GRAPH_BYTES:
+        raise DecibanError(f"the graph would have about {numbers:,} numbers, more than an ONNX file can hold")
 
 
 class Graph:
     """A graph under construction: each method adds nodes and returns the name of their output."""
 
-    def __init__(
-        self, formula: Formula, columns: Mapping[str, str], named: bool, texts: WordsOfTexts | None = None
-    ) -> None:
+    domains: ClassVar[dict[str, int]] = {"": OPSET, ML: ML_OPSET}
+    uncertain = ""  # which rows the graph has no answer for, (n, 1); "": none
+
+    def __init__(self, formula: Formula, columns: Mapping[str, str], named: bool) -> None:
         self.onnx = optional("onnx", "to_onnx")
-        self.formula, self.columns, self.texts = formula, columns, texts
+        self.formula, self.columns = formula, columns
         self.k = len(formula.scores.offsets)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
@@ -135,30 +120,32 @@ class Graph:
     # ------------------------------------------------------------------ the whole
 
     def model(self) -> Any:
-        f, helper, types = self.formula, self.onnx.helper, self.onnx.TensorProto
-        if self.texts is not None:
-            self.inputs.append(helper.make_tensor_value_info("text", types.STRING, ["n", 1]))
-            self.count_words(self.texts)
-        elif self.matrix:
-            self.inputs.append(helper.make_tensor_value_info("X", types.DOUBLE, ["n", len(f.features)]))
-        else:
-            for one in f.inputs:
-                kind = types.STRING if is_text(one) else types.DOUBLE
-                self.inputs.append(helper.make_tensor_value_info(self.input_name(one), kind, ["n", 1]))
+        helper, types = self.onnx.helper, self.onnx.TensorProto
         self.places: dict[int, str] = {}
         self.blocks: dict[int, tuple[str, int]] = {}
+        self.add_inputs()
         self.place_blocks()
         label_type = self.add_outputs()
         outputs = [
             helper.make_tensor_value_info("label", label_type, ["n"]),
-            helper.make_tensor_value_info("probabilities", types.DOUBLE, ["n", len(f.classes)]),
+            helper.make_tensor_value_info("probabilities", types.DOUBLE, ["n", len(self.formula.classes)]),
         ]
         graph = helper.make_graph(self.nodes, "deciban", self.inputs, outputs, self.constants)
-        sets = [helper.make_opsetid("", OPSET), helper.make_opsetid(ML, ML_OPSET)]
-        sets += [helper.make_opsetid(MICROSOFT, 1)] if self.texts is not None else []
+        sets = [helper.make_opsetid(domain, version) for domain, version in self.domains.items()]
         model = helper.make_model(graph, producer_name="deciban", opset_imports=sets, ir_version=IR)
         self.onnx.checker.check_model(model)
         return model
+
+    def add_inputs(self) -> None:
+        types = self.onnx.TensorProto
+        if self.matrix:
+            self.add_input("X", types.DOUBLE, len(self.formula.features))
+            return
+        for one in self.formula.inputs:
+            self.add_input(self.input_name(one), types.STRING if is_text(one) else types.DOUBLE)
+
+    def add_input(self, name: str, kind: int, width: int = 1) -> None:
+        self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, ["n", width]))
 
     def add_outputs(self) -> int:
         """Add both outputs, by Bayes' rule; the ONNX type of the labels."""
@@ -171,17 +158,12 @@ class Graph:
         if formula.owner is not None:
             shares = self.op("MatMul", shares, self.constant(formula.owner[:, None] == np.arange(len(formula.classes))))
         posterior = self.op("Div", shares, self.row_sums(shares))
-        if self.texts is not None:
+        if self.uncertain:
             posterior = self.op("Where", self.uncertain, self.constant(np.nan), posterior)
             impossible = self.op("And", impossible, self.op("Not", self.uncertain))
         self.op("Where", impossible, self.constant(np.exp(formula.log_prior)[None]), posterior, output="probabilities")
-        label_scores = scores if formula.owner is None else shares
-        if formula.label_scores is not None:
-            label_scores = self.scores(formula.label_scores)
-        best = self.op("ArgMax", label_scores, axis=1, keepdims=0)
-        impossible_row = self.op("Squeeze", impossible, self.integers([1]))
-        best = self.op("Where", impossible_row, self.integers(int(np.argmax(formula.log_prior))), best)
-        labels = [plain(label) for label in formula.classes]
+        best = self.best(scores if formula.owner is None else shares, impossible)
+        labels = [plain(label) for label in self.labels]
         kind: Any = object
         for types, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
             if all(isinstance(label, types) for label in labels):
@@ -189,42 +171,25 @@ class Graph:
                 break
         if kind is object:
             labels = [str(label).encode("utf-8", "replace") for label in labels]
-        if self.texts is not None and kind is object:  # a text that is not split here has no label
+        if self.uncertain and kind is object:
             labels.append(b"")
             uncertain = self.op("Squeeze", self.uncertain, self.integers([1]))
             best = self.op("Where", uncertain, self.integers(len(labels) - 1), best)
         self.op("Gather", self.constant(labels, kind), best, output="label")
         return int(self.constants[-1].data_type)
 
-    # ------------------------------------------------------------------ texts
+    @property
+    def labels(self) -> Array:
+        """The possible labels."""
+        return self.formula.classes
 
-    def count_words(self, texts: WordsOfTexts) -> None:
-        """The counts of words, "X", (n, d), and which texts have other characters: words are uncertain there."""
-        flat = self.op("Squeeze", "text", self.integers([1]))
-        others = self.tokens(flat, f"[^{ranges(texts.inside + texts.outside)}]")
-        strange = self.op("LabelEncoder", others, domain=ML, keys_strings=[""], values_int64s=[0], default_int64=1)
-        self.uncertain = self.op("Greater", self.row_sums(strange), self.integers(0))
-        if texts.lower:
-            flat = self.op("StringNormalizer", flat, case_change_action="LOWER", locale="C")
-        tokens = self.tokens(flat, f"[{ranges(texts.inside)}]{{{texts.shortest},}}")
-        inside, size = set(texts.inside), len(texts.words)
-        known = {word: j for j, word in enumerate(texts.words) if inside.issuperset(word)}
-        known[""] = size  # the column after the last is of unknown words, and of none
-        columns: dict[str, Any] = {"keys_strings": list(known), "values_int64s": list(known.values())}
-        at = self.op("LabelEncoder", tokens, domain=ML, default_int64=size, **columns)
-        n = self.op("Slice", self.op("Shape", "text"), self.integers([0]), self.integers([1]))
-        zeros = self.op("Expand", self.constant(0.0), self.op("Concat", n, self.integers([size + 1]), axis=0))
-        ones = self.op("Expand", self.constant(1.0), self.op("Shape", at))
-        how: dict[str, Any] = {} if texts.once else {"reduction": "add"}  # without it, a cell is what was written last
-        counts = self.op("ScatterElements", zeros, at, ones, axis=1, **how)
-        self.op("Slice", counts, self.integers([0]), self.integers([size]), self.integers([1]), output="X")
-
-    def tokens(self, texts: str, pattern: str) -> str:
-        """All matches of a regular expression in each text, (n, most matches + 1), "" after the last."""
-        how: dict[str, Any] = {"domain": MICROSOFT, "mark": 0, "mincharnum": 1, "pad_value": ""}
-        found = self.op("Tokenizer", texts, tokenexp=pattern, **how)
-        none = self.op("Expand", self.constant([[b""]], object), self.op("Shape", "text"))
-        return self.op("Concat", found, none, axis=1)
+    def best(self, scores: str, impossible: str) -> str:
+        """The number of each row's label, (n,)."""
+        if self.formula.label_scores is not None:
+            scores = self.scores(self.formula.label_scores)
+        best = self.op("ArgMax", scores, axis=1, keepdims=0)
+        impossible_row = self.op("Squeeze", impossible, self.integers([1]))
+        return self.op("Where", impossible_row, self.integers(int(np.argmax(self.formula.log_prior))), best)
 
     # ------------------------------------------------------------------ columns
 
@@ -617,13 +582,6 @@ class TreeNodes:
             ("treeids", "nodeids", "ids", "weights"), (tree, node, tree, float(value)), strict=True
         ):
             self.lists[f"target_{name}"].append(number)
-
-
-def ranges(characters: str) -> str:
-    """Characters as ranges of codes, for the brackets of a regular expression."""
-    codes = np.unique([ord(c) for c in characters])
-    runs = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
-    return "".join(rf"\x{{{run[0]:x}}}-\x{{{run[-1]:x}}}" for run in runs)
 
 
 def padded(rows: Sequence[Floats], filler: float) -> Floats:

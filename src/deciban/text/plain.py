@@ -47,11 +47,9 @@ from deciban.text.sums import (
     most_used,
     warn_of_dropped,
 )
-from deciban.text.tokens import BY_SCRIPT, TokenRule
+from deciban.text.tokens import BY_SCRIPT, SIMPLE_CHARACTERS, TokenRule
 
 MIN_WORD_CHARACTERS = 2  # characters of a word, as in scikit-learn's CountVectorizer
-# Of these scripts, characters have no effect on how others are read: up to Latin Extended-B, punctuation, currencies.
-SIMPLE_CHARACTERS = (range(1, 0x250), range(0x2010, 0x2028), range(0x2030, 0x205F), range(0x20A0, 0x20C1))
 UNSPACED_WORD = 2  # letters of what counts as a word in scripts without spaces: any two neighbours
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ from deciban._typing import Array, Codes
 from deciban.text.raw import Documents, Vocabulary
 
 MAX_WORD_CHARACTERS = 256  # longer words are cut, so that they cannot fill the memory
+# Of these scripts, characters have no effect on how others are read: up to Latin Extended-B, punctuation, currencies.
+SIMPLE_CHARACTERS = (range(1, 0x250), range(0x2010, 0x2028), range(0x2030, 0x205F), range(0x20A0, 0x20C1))
 MIXED_SCRIPTS = "⟨mixed scripts⟩"  # comes after a word of Latin letters and letters that look like them
 
 
@@ -77,6 +80,33 @@ class TokenRule:
         if first is not None and last is not None:
             spans = np.stack([first[spans[:, 0]], last[spans[:, 1] - 1]], axis=1)
         return ids, spans
+
+
+class SimpleCharacters(NamedTuple):
+    """Characters that are read as they are, whatever is next to them."""
+
+    letters: str  # of words, digits included
+    signs: str  # of punctuation
+    spaces: str
+
+
+def simple_characters(lower: bool, rule: TokenRule) -> SimpleCharacters:
+    """Those of Latin letters and common punctuation: what a simpler splitter needs to know.
+
+    A capital of ASCII is among them, even if it is read as a small letter.
+    """
+    letters, signs, spaces = "", "", ""
+    for code in chain(*SIMPLE_CHARACTERS):
+        one = chr(code)
+        as_read = one.lower() if lower and one.isascii() else one
+        found = [rule.tokens(text, lower) for text in (f"ab{one}cd", f"!{one}!", one + one)]
+        if found == [[f"ab{as_read}cd"], ["!", as_read, "!"], [as_read + as_read]]:
+            letters += one
+        elif found == [["ab", one, "cd"], [f"!{one}!"], [one + one]]:
+            signs += one
+        elif found == [["ab", "cd"], ["!", "!"], []]:
+            spaces += one
+    return SimpleCharacters(letters, signs, spaces)
 
 
 BY_SCRIPT = TokenRule()
