@@ -219,7 +219,6 @@ CASES = [
     "train spam=texts ham=texts --like churn.deciban -o new.deciban",
     "train numbers.csv -t a --model spam --text y",
     "export spam.deciban -o new.sql",
-    "export spam.deciban -o new.onnx",
 ]
 # Words of Python that mean nothing on a command line.
 PYTHON = re.compile(

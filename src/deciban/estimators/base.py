@@ -1343,9 +1343,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         input of its own, (n, 1): doubles, or strings, "" where missing. A date is three: days since 1970, and its month
         and weekday as in "Jan" and "Mon". `columns` is as in `to_sql`. Everything is done in double precision.
 
-        For a `TextClassifier(reliability=None)` the input is `text`, (n, 1) strings, and the graph splits them with
+        For a `TextClassifier` or `SpamFilter` the input is `text`, (n, 1) strings, and the graph splits them with
         onnxruntime's operator Tokenizer. That is exact for Latin letters and common punctuation, except capitals that
-        are not ASCII; a text with other characters has probabilities NaN and, if labels are strings, the label "".
+        are not ASCII; a text with other characters has probabilities NaN and, if labels are strings, the label "". So
+        has a text that may have header fields, if the model reads these; the graph of a `SpamFilter` is for texts that
+        are no mail.
 
         >>> from deciban import GaussianNB
         >>> model = GaussianNB().fit([[1.0], [2.0], [8.0], [9.0]], ["low", "low", "high", "high"])

@@ -44,7 +44,7 @@ def graded_to_onnx(model: Graded, lower: bool, mail_costs: tuple[float, float, f
     return MailGraph(model, lower, records, mail_costs).model()
 
 
-class Entries(NamedTuple):
+class ItemsOfTexts(NamedTuple):
     """Items of texts, each once: the text of each, (items,), and its record."""
 
     text: str
@@ -172,13 +172,13 @@ class GradedGraph(TextGraph):
 
     # ------------------------------------------------------------------ items
 
-    def of_words(self, records: BlockRecords) -> Entries:
+    def of_words(self, records: BlockRecords) -> ItemsOfTexts:
         text, word = self.text_words
         by_word = np.full(len(self.words) + 1, records.unknown)
         by_word[self.number[self.number >= 0]] = records.of_item[self.number >= 0]
-        return Entries(text, self.op("Gather", self.integers(by_word), self.op("Gather", self.known_word, word)))
+        return ItemsOfTexts(text, self.op("Gather", self.integers(by_word), self.op("Gather", self.known_word, word)))
 
-    def of_pairs(self, records: BlockRecords) -> Entries:
+    def of_pairs(self, records: BlockRecords) -> ItemsOfTexts:
         """Neighbours, and the mark before the first word of a text and after the last."""
         first = self.differ(self.text, self.before(self.text, self.integers([-1])))
         last = self.differ(self.text, self.joined(self.part(self.text, 1), self.integers([-1])))
@@ -188,7 +188,7 @@ class GradedGraph(TextGraph):
         ends = self.pairs(end, final, self.n_words)
         return self.of_keys("pairs", records, keys, ends)
 
-    def of_gaps(self, records: BlockRecords) -> Entries:
+    def of_gaps(self, records: BlockRecords) -> ItemsOfTexts:
         keys = []
         for gap in GAPS:
             text, after = self.part(self.text, 0, -gap), self.part(self.text, gap)
@@ -200,7 +200,7 @@ class GradedGraph(TextGraph):
         """The keys of pairs of words, among which is the mark."""
         return self.put_together(self.n_marked, text, left, right)
 
-    def of_keys(self, block: str, records: BlockRecords, *keys: str) -> Entries:
+    def of_keys(self, block: str, records: BlockRecords, *keys: str) -> ItemsOfTexts:
         """The entries of pairs by their keys."""
         rest, right = self.taken_apart(self.distinct(self.joined(*keys))[0], self.n_marked)
         text, left = self.taken_apart(rest, self.n_marked)
@@ -208,9 +208,9 @@ class GradedGraph(TextGraph):
         both = (self.op("Gather", self.known_word, word) for word in (left, right))
         first, second = (self.number[words] for words in getattr(self.lexicon, block).arrays())
         known = known_keys(records, first * base + second, (first >= 0) & (second >= 0))
-        return Entries(text, self.found(self.put_together(self.integers(base), *both), known, records.unknown))
+        return ItemsOfTexts(text, self.found(self.put_together(self.integers(base), *both), known, records.unknown))
 
-    def of_repeats(self, records: BlockRecords) -> Entries:
+    def of_repeats(self, records: BlockRecords) -> ItemsOfTexts:
         """Words that a text has often enough; one of them may be several items."""
         texts, keys, base = [], [], max(REPEAT_TIMES) + 1
         for times in REPEAT_TIMES:
@@ -219,12 +219,12 @@ class GradedGraph(TextGraph):
             texts.append(text)
             number = self.op("Gather", self.known_word, word)
             keys.append(self.put_together(self.integers(base), number, self.integers(times)))
-        words, times_ = self.lexicon.repeats.arrays()
+        words, least = self.lexicon.repeats.arrays()
         first = self.number[words]
-        known = known_keys(records, first * base + times_, first >= 0)
-        return Entries(self.joined(*texts), self.found(self.joined(*keys), known, records.unknown))
+        known = known_keys(records, first * base + least, first >= 0)
+        return ItemsOfTexts(self.joined(*texts), self.found(self.joined(*keys), known, records.unknown))
 
-    def of_characters(self, records: BlockRecords) -> Entries:
+    def of_characters(self, records: BlockRecords) -> ItemsOfTexts:
         """Runs of characters: those of each distinct word, handed on to the texts that have it."""
         of_each = self.runs()  # (words, runs), 0 for none
         there = self.op("Greater", of_each, self.integers(0))
@@ -237,16 +237,14 @@ class GradedGraph(TextGraph):
         most = self.integers(self.base ** RUNS[1])
         keys, _ = self.distinct(self.put_together(most, self.op("Gather", text, owner), run))
         text, run = self.taken_apart(keys, most)
-        return Entries(text, self.found(run, self.known_runs(records), records.unknown))
+        return ItemsOfTexts(text, self.found(run, self.known_runs(records), records.unknown))
 
     def spread(self, sizes: str) -> tuple[str, str]:
         """For the members of lists of these sizes, of which none is empty: the list of each, and its place there."""
         starts = self.op("CumSum", sizes, self.integers(0), exclusive=1)
         total = self.op("ReduceSum", sizes, keepdims=1)
-        zeros, ones = (
-            self.op("Expand", self.integers(0), total),
-            self.op("Expand", self.integers(1), self.op("Shape", sizes)),
-        )
+        zeros = self.op("Expand", self.integers(0), total)
+        ones = self.op("Expand", self.integers(1), self.op("Shape", sizes))
         owner = self.op("CumSum", self.op("ScatterElements", zeros, starts, ones), self.integers(0))
         owner = self.op("Sub", owner, self.integers(1))
         every = self.op("Range", self.integers(0), self.op("Squeeze", total), self.integers(1))
@@ -284,7 +282,7 @@ class GradedGraph(TextGraph):
 
     def scores(self, scores: Scores) -> str:
         """Scores by class, (n, k)."""
-        entries: dict[str, Callable[[BlockRecords], Entries]] = {
+        entries: dict[str, Callable[[BlockRecords], ItemsOfTexts]] = {
             "words": self.of_words,
             "pairs": self.of_pairs,
             "gaps": self.of_gaps,
@@ -307,7 +305,7 @@ class GradedGraph(TextGraph):
             terms.append(self.op("Where", there, self.constant(joint[1][None]), self.constant(0.0)))
         return self.part(self.total(terms), 0, -1)
 
-    def evidence(self, records: BlockRecords, entries: Entries) -> str:
+    def evidence(self, records: BlockRecords, entries: ItemsOfTexts) -> str:
         """What the items of a block add to the scores, (n, k)."""
         text, record = entries
         items = self.by_text(self.op("Expand", self.constant(1.0), self.op("Shape", record)), text, 1)
@@ -322,7 +320,7 @@ class GradedGraph(TextGraph):
             terms.append(self.op("Mul", x, self.op("Gather", self.constant(records.slopes), column)))
         return self.by_text(self.total(terms), text, self.k)
 
-    def factors(self, records: BlockRecords, entries: Entries, items: str) -> str:
+    def factors(self, records: BlockRecords, entries: ItemsOfTexts, items: str) -> str:
         """What the evidence of each item is multiplied by, (items, strengths): belief / √Σκ + κ / √Σκ² + u^−¾, the last
         two times their weights."""
         text, record = entries
