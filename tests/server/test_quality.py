@@ -38,6 +38,15 @@ def test_figures_by_hand():
     assert figures([])["accuracy"] is None
 
 
+def test_the_first_example_of_a_class_does_not_count():
+    quality = Quality([Outcome('"ham"', "null", 0.0, 0.0), Outcome('"ham"', '"ham"', 0.9, 0.9)], 100)
+    quality.add([Outcome('"spam"', '"ham"', 0.0, 1.0)])
+    found = quality.to_dict(PRIOR, CLASSES)
+    assert found["examples"] == 1
+    assert found["overall"]["accuracy"] == 1.0
+    assert found["overall"]["log_loss"] == pytest.approx(-np.log(0.9))
+
+
 def test_no_alarm_where_nothing_changed():
     for seed in range(20):
         assert (

@@ -23,6 +23,8 @@ from deciban.server.problems import RequestError
 from deciban.show import plain
 from deciban.text.graded import Graded
 
+MIN_P = 1e-15  # so that one confident mistake leaves the log loss finite, as scikit-learn does
+
 TEXT_MODELS = ("TextClassifier", "SpamFilter")
 TABLE_FORMS = ("any", "table", "tree")  # readers of whole tables, which read a dict of columns
 COMPRESSION = 1  # sums are mostly zeros: higher levels gain little
@@ -48,7 +50,8 @@ class Answer:
         return float(self.probabilities.max())
 
     def probability_of(self, label: Any) -> float:
-        return float(self.probabilities[self.classes.index(label)]) if label in self.classes else 0.0
+        """At least MIN_P; 0 if the model does not know the label."""
+        return max(MIN_P, float(self.probabilities[self.classes.index(label)])) if label in self.classes else 0.0
 
     @property
     def likeliest(self) -> Any:

@@ -173,7 +173,7 @@ SCHEMAS: dict[str, Schema] = {
         before=NUMBER,
         now=NUMBER,
     ),
-    "Figures": thing("On examples that were predicted before they were learned.", **FIGURES),
+    "Figures": thing("On examples of known classes, each predicted before it was learned.", **FIGURES),
     "ClassFigures": thing(examples=INTEGER, recall=NUMBER, precision={"type": ["number", "null"]}, log_loss=NUMBER),
     "CalibrationBin": thing(
         "from and to are probabilities of predictions.",

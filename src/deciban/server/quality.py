@@ -1,6 +1,7 @@
 """The model's quality over time: every example is predicted before it is learned.
 
-Outcomes are kept in a window; alarms compare its recent part with the part before.
+Outcomes are kept in a window; alarms compare its recent part with the part before. An example of a class that the model
+did not know yet does not count.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from deciban._typing import Array, Floats
 from deciban.server.model import Answer
 from deciban.server.store.base import Outcome
 
-MIN_P = 1e-15  # so that one confident mistake leaves the log loss finite, as scikit-learn does
 RECENT = 200  # outcomes, and predictions, that count as recent
 MIN_BEFORE = 200  # outcomes before those, to compare with
 Z_ALARM = 3.0  # standard errors: about one false alarm in a thousand
@@ -68,8 +68,9 @@ class Quality:
             return self._outcomes[-1].seq if self._outcomes else -1
 
     def window(self) -> list[Outcome]:
+        """The outcomes that count: the first example of a class cannot be predicted."""
         with self._lock:
-            return list(self._outcomes)
+            return [one for one in self._outcomes if one.p_label > 0]
 
     def to_dict(self, prior: Floats, classes: Sequence[Any]) -> dict[str, Any]:
         """All figures: of the whole window and its recent part, by class, over time, and alarms."""
@@ -126,7 +127,7 @@ def hits(outcomes: Sequence[Outcome]) -> Floats:
 
 
 def losses(outcomes: Sequence[Outcome]) -> Floats:
-    return -np.log(np.maximum([one.p_label for one in outcomes], MIN_P))
+    return -np.log([one.p_label for one in outcomes])
 
 
 def by_class(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:

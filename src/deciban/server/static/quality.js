@@ -29,7 +29,7 @@ function parts(context, quality) {
   const alarms = alarmList(quality.alarms, quality.examples);
   const shares = sharesOf(context, quality);
   if (!quality.examples) {
-    return [alarms, h("p", {}, "No example has been learned here yet. Each one is predicted before it is learned, and these predictions are shown here."), shares];
+    return [alarms, h("p", {}, "No example of a known class has been learned here yet. Each one is predicted before it is learned, and these predictions are shown here."), shares];
   }
   let learned = 0;
   const ends = quality.over_time.map((part) => (learned += part.examples));

@@ -94,7 +94,7 @@ class Outcome:
 
     label: str
     answer: str
-    p_label: float
+    p_label: float  # 0 only if the model did not know the label
     p_answer: float
     log_density: float | None = None
     seq: int = 0
