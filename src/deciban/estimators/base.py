@@ -681,7 +681,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     def _engine(self, X: Any, y: Any = None, engine: str | None = None, anew: bool = False) -> Any:
         """The engine for rows that are not in memory; None for those that are. `anew`: a fit, for which nothing is
         known yet."""
-        if engine is None and isinstance(X, np.ndarray):
+        if engine is None and isinstance(X, np.ndarray | dict):
             return None
         return engine_of(X, y, engine, self._texts, strings=() if anew else self._read_as_strings())
 

@@ -20,7 +20,7 @@ from deciban import bayes
 from deciban._typing import Array, Codes, Floats
 from deciban.deferred import Deferred
 from deciban.errors import ChoiceError, ForgetError, SchemaError
-from deciban.joint import log_class_prior_without
+from deciban.joint import log_class_prior, log_class_prior_without
 from deciban.learner import AS_LABELLED, Hidden, Learner
 from deciban.measure import RESIDUE
 from deciban.pool import ByFold, LeftOut, Pool
@@ -96,6 +96,7 @@ class TableModel(Learner):
     left_out: LeftOut | None = None  # pools evidence of rows that the weights were fitted on
     unlabelled: int = 0  # rows whose label was guessed
     lineage: object = field(default_factory=object)  # shared by all models that made the same choices
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     pools: ClassVar[bool] = True
 
@@ -116,6 +117,12 @@ class TableModel(Learner):
     def views(self) -> frozenset[str]:
         """The coordinates that the experts read."""
         return frozenset(expert.coordinates for expert in self.experts) - {""}
+
+    @property
+    def log_prior(self) -> Floats:
+        if "log_prior" not in self._cache:
+            self._cache["log_prior"] = log_class_prior(self.class_prior, self.weight)
+        return self._cache["log_prior"]  # type: ignore[no-any-return]  # put there above
 
     @property
     def columns(self) -> ColumnDistributions:
@@ -505,7 +512,7 @@ class TableModel(Learner):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Compressed: partitions of clusters send their sums, in which most numbers are small or zero."""
-        values = tuple(getattr(self, each.name) for each in fields(self))
+        values = tuple(getattr(self, each.name) for each in fields(self) if each.init)
         return unpickled, (zlib.compress(pickle.dumps(values, pickle.HIGHEST_PROTOCOL), 1),)
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
