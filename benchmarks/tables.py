@@ -9,6 +9,8 @@ accuracy  five stratified folds (seed 0), at most 20,000 rows of a table, classe
           of the linear algebra, because on a busy machine many wait for each other: not for comparing speed
 honest    what the model says of itself, its leave-one-out log loss, beside the test folds; and labels that were
           permuted, where the class prior is as good as it gets
+mixed     whether any other model knows something that `Classifier()` does not: log loss of a weighted mean of the
+          logarithms of both probabilities, by the weight of the other, on tables of fewer than 5,000 rows
 missing   0 to 60 % of all entries removed at random, in training and test rows
 speed     seconds of fit and predict_proba in turns, the best of three, on tables of fewer than 5,000 rows, adult and
           covtype (once); peers with all threads and with one, whichever is quicker. Then processor seconds of a fit
@@ -44,17 +46,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import sklearn
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import deciban
@@ -69,6 +74,8 @@ SMALL_TABLE_ROWS = 5_000  # smaller tables must be fitted as fast as by boosting
 BOOSTED_LEVELS = 255  # per column, the limit of boosting
 PERMUTED = ("credit_approval", "hepatitis", "pima", "soybean", "vehicle")
 WITH_GAPS = ("pima", "vehicle", "credit_approval", "heart_cleveland", "kr_vs_kp")  # numbers twice, mixed twice, names
+SHARES_MIXED = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
+MIN_PROBABILITY_MIXED = 1e-4  # of the others: boosting is often certain, and wrong
 REMOVED = (0.0, 0.2, 0.4, 0.6)
 BIG_TABLES = ("adult", "covtype")
 REPEATS = 3
@@ -312,6 +319,16 @@ IMPUTING: dict[str, Callable[[], Any]] = {
     "imputed + GaussianNB": lambda: one_hot(GaussianNB(), indicator=False),
 }
 
+MIXED: dict[str, Callable[[], Any]] = {
+    LOGISTIC: logistic,
+    "extremely random trees": lambda: one_hot(ExtraTreesClassifier(200, min_samples_leaf=2, random_state=0)),
+    "support vectors": lambda: one_hot(
+        CalibratedClassifierCV(SVC(C=2.0, random_state=0), cv=3, ensemble=False), scaled=True
+    ),
+    "neural network": lambda: one_hot(MLPClassifier((64,), alpha=0.1, max_iter=150, random_state=0), scaled=True),
+    BOOSTING: Boosting,
+}
+
 # ---------------------------------------------------------------------- judging
 
 
@@ -489,6 +506,40 @@ def honest(names: Sequence[str]) -> Section:
         Target("correlation of the logarithms of both", correlation, ">=", 0.98),
         Target(f"the same without tables where one is below {MIN_LOSS_COMPARED:g}", among_hard, ">=", 0.98),
     ]
+
+
+def mixed(names: Sequence[str]) -> Section:
+    note = f"Tables of fewer than {SMALL_TABLE_ROWS:,} rows: mean log loss of Classifier() mixed with another model, by"
+    lines = show(["# Mixed", "", f"{note} the weight of the latter, and the least for each table.", ""])
+    chosen = [name for name in names or tables() if len(load(name).y) < SMALL_TABLE_ROWS]
+    losses: dict[str, list[np.ndarray]] = {peer: [] for peer in MIXED}
+    for name in chosen:
+        frame, y = judged_rows(load(name))
+        total = {peer: np.zeros(len(SHARES_MIXED)) for peer in MIXED}
+        for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y):
+            known = learned(frame, train)
+            with threadpool_limits(1):
+                models = [make().fit(known, y[train]) for make in (MODELS[OURS], *MIXED.values())]
+                logs = [
+                    np.log(np.maximum(model.predict_proba(frame.iloc[test]), least))
+                    for model, least in zip(
+                        models, (MIN_PROBABILITY, *[MIN_PROBABILITY_MIXED] * len(MIXED)), strict=True
+                    )
+                ]
+            truth = np.searchsorted(np.asarray(models[0].classes_), y[test])
+            for peer, other in zip(MIXED, logs[1:], strict=True):
+                for i, share in enumerate(SHARES_MIXED):
+                    scores = log_softmax((1.0 - share) * logs[0] + share * other, axis=1)
+                    total[peer][i] -= scores[np.arange(len(test)), truth].sum()
+        for peer, each in total.items():
+            losses[peer].append(each / len(y))
+        print(name, "  ".join(f"{peer} {losses[peer][-1].round(4).tolist()}" for peer in MIXED), flush=True)
+    rows = []
+    for peer, own in losses.items():
+        each = np.array(own)
+        rows.append([peer, *(f"{x:.4f}" for x in each.mean(axis=0)), f"{each.min(axis=1).mean():.4f}"])
+    head = ["", *(f"{share:.0%}" for share in SHARES_MIXED), "the best of each table"]
+    return lines + show(["", *grid(head, rows)]), []
 
 
 def missing(names: Sequence[str]) -> Section:
@@ -781,6 +832,7 @@ def growth(names: Sequence[str], scale: float = 1.0) -> Section:
 PARTS: dict[str, Callable[[Sequence[str]], Section]] = {
     "accuracy": accuracy,
     "honest": honest,
+    "mixed": mixed,
     "missing": missing,
     "speed": speed,
     "answers": answers,
