@@ -174,6 +174,7 @@ def test_fitted_weights_and_common_items(classes):
     check_graded(model, [*made_up(20, seed=1)[0], *NEW[:1], *NEW[6:]])
 
 
+@pytest.mark.slow
 def test_many_classes():
     texts, y = made_up(600)
     model = TextClassifier().fit([f"{text} word{i % 40}" for i, text in enumerate(texts)], np.arange(600) % 40 + y)
@@ -201,7 +202,10 @@ def test_classes_that_only_one_of_two_models_has():
     )
 
 
-@pytest.mark.parametrize("settings", [{}, {"lowercase": False}, {"normalise": False}], ids=str)
+SLOW = (pytest.param(settings, marks=pytest.mark.slow) for settings in ({"lowercase": False}, {"normalise": False}))
+
+
+@pytest.mark.parametrize("settings", [{}, *SLOW], ids=str)
 def test_any_text_of_simple_characters(settings):
     """Characters in any order: no mark or pair of them changes how others are split."""
     from deciban.text.tokens import TokenRule, simple_characters

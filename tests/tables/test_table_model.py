@@ -536,7 +536,7 @@ def test_a_column_of_names_that_come_once_does_no_harm():
     assert abs(model.record.loss - loss) < 0.03  # two standard errors of 1,500 rows
 
 
-@pytest.mark.parametrize("n", [150, 300, 1200])
+@pytest.mark.parametrize("n", [150, 300, pytest.param(1200, marks=pytest.mark.slow)])
 def test_many_different_weights(n):
     """Rows are taken out with the weights that they were learned with, not with those rounded for the evaluation."""
     rng = np.random.default_rng(n)
