@@ -57,7 +57,7 @@ sys.exit(os.waitstatus_to_exitcode(status) != 0)
 
 def tasks(path: Path, model: Path) -> dict[str, list[str]]:
     """What is measured, as commands."""
-    train = [sys.executable, "-m", "deciban", "train", str(path), "--target", "label", "-o", str(model)]
+    train = [sys.executable, "-m", "deciban", "train", str(path), "--target", "label", "-o", str(model), "--force"]
     return {
         "DuckDB, sums and counts of all columns": [sys.executable, "-c", SCAN, str(path)],
         "`Source.batches`": [sys.executable, "-c", READ, str(path)],

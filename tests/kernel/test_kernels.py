@@ -99,6 +99,40 @@ def test_soft_sums(data):
         np.testing.assert_allclose(xx[c], labels[:, c] @ t**2)
 
 
+@pytest.mark.parametrize("m", [0, 1, 2, 3, 7, 8, 31, 199, 200, 253])
+def test_bins(m):
+    rng = np.random.default_rng(m)
+    cuts = np.unique(np.round(rng.normal(size=m), 3))
+    for n in (0, 1, 15, 16, 17, 1000):
+        values = np.concatenate(
+            [rng.normal(size=n), cuts, np.nextafter(cuts, np.inf), [np.nan, np.inf, -np.inf, -0.0, 0.0]]
+        )
+        rng.shuffle(values)
+        out = np.full(len(values), -1, dtype=np.int32)
+        counts.bins(values, cuts, out)
+        expected = np.where(np.isnan(values), 0, np.searchsorted(cuts, values) + 1)
+        np.testing.assert_array_equal(out, expected)
+    with pytest.raises(ValueError, match="places for bins"):
+        counts.bins(values, cuts, out[:-1])
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 8, 129])
+def test_heights(m):
+    rng = np.random.default_rng(m)
+    knots = np.unique(np.round(rng.normal(size=m), 3))
+    height = np.sort(rng.normal(size=len(knots)))
+    for n in (0, 1, 7, 8, 9, 1000):
+        values = np.concatenate([rng.normal(size=n), knots, [np.inf, -np.inf, 0.0]])
+        out = np.full((len(values), 3), np.nan)
+        counts.heights(values, knots, height, out[:, 1])
+        np.testing.assert_allclose(out[:, 1], np.interp(values, knots, height), rtol=1e-15, atol=1e-15)
+        assert np.isnan(out[:, [0, 2]]).all()
+    counts.heights(np.array([np.nan]), knots, height, out[:1, 1])
+    assert out[0, 1] == 0.0
+    with pytest.raises(ValueError, match="knots"):
+        counts.heights(values, knots, height[:-1], out[:, 1])
+
+
 CODE_TYPES = [np.uint8, np.int32, np.int64, np.float32, np.float64]
 
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Counts by class, from category codes and from sparse matrices; and what values these hold."""
+"""Counts by class, from category codes and from sparse matrices; what values these hold; and the bins of numbers."""
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "loops.h":
@@ -7,6 +7,8 @@ cdef extern from "loops.h":
     bint strange_long(const void*, Py_ssize_t, uint64_t) noexcept nogil
     bint inside_int(const int*, Py_ssize_t, int, Py_ssize_t*) noexcept nogil
     bint inside_long(const long long*, Py_ssize_t, long long, Py_ssize_t*) noexcept nogil
+    void bins_of(const double*, Py_ssize_t, const double*, Py_ssize_t, int*) noexcept nogil
+    void heights_of(const double*, Py_ssize_t, const double*, const double*, Py_ssize_t, double*, Py_ssize_t) noexcept nogil
 
 ctypedef fused code:
     unsigned char
@@ -46,6 +48,26 @@ def strange(const value[::1] values):
             else:
                 found = strange_long(&values[0], values.shape[0], 0)
     return bool(found)
+
+
+def bins(const double[::1] values, const double[::1] cuts, int[::1] out):
+    """out[i]: the bin of a value, which is 1 plus how many of the cuts, ascending, are below it; 0 for NaN."""
+    if out.shape[0] != values.shape[0] or cuts.shape[0] >= 1 << 30:
+        raise ValueError(f"there are {values.shape[0]} values, {cuts.shape[0]} cuts and {out.shape[0]} places for bins")
+    if values.shape[0]:
+        with nogil:
+            bins_of(&values[0], values.shape[0], &cuts[0] if cuts.shape[0] else NULL, cuts.shape[0], &out[0])
+
+
+def heights(const double[::1] values, const double[::1] knots, const double[::1] height, double[:] out):
+    """out[i]: the height at a value, on straight lines through (knots, height); 0 for NaN. The knots ascend."""
+    if out.shape[0] != values.shape[0] or knots.shape[0] != height.shape[0] or not knots.shape[0]:
+        raise ValueError(f"there are {values.shape[0]} values, {knots.shape[0]} knots, {height.shape[0]} heights of them and "
+                         f"{out.shape[0]} places")
+    if values.shape[0]:
+        with nogil:
+            heights_of(&values[0], values.shape[0], &knots[0], &height[0], knots.shape[0], &out[0],
+                       out.strides[0] // <Py_ssize_t> sizeof(double))
 
 
 def csr_fault(const index[::1] indices, const index[::1] indptr, Py_ssize_t columns):

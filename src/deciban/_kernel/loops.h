@@ -262,4 +262,54 @@ DEFINE_STRANGE(strange_long, uint64_t, (uint64_t)0x8000000000000000)
 DEFINE_INSIDE(inside_int, int)
 DEFINE_INSIDE(inside_long, long long)
 
+/* Which of m ascending numbers is the first that is not below x; m, if all are. Every x takes the same steps, which
+ * depend on m alone, and BESIDE of them take them side by side: none waits for a guess, or for another's step. */
+enum { BESIDE = 8 };
+
+INLINE void places_beside(const double *x, const double *ascending, ptrdiff_t m, ptrdiff_t *place, int some) {
+    const double *at[BESIDE];
+    for (int i = 0; i < some; i++) at[i] = ascending;
+    for (ptrdiff_t left = m; left > 1;) {
+        const ptrdiff_t half = left / 2;
+        for (int i = 0; i < some; i++) at[i] += half & -(ptrdiff_t)(at[i][half - 1] < x[i]); /* never a branch */
+        left -= half;
+    }
+    for (int i = 0; i < some; i++) place[i] = at[i] - ascending + (m > 0 && *at[i] < x[i]);
+}
+
+/* The bin of each of n numbers: how many of m cuts are below it, plus 1; 0 for NaN. */
+static void bins_of(const double *x, ptrdiff_t n, const double *cuts, ptrdiff_t m, int *out) {
+    for (ptrdiff_t first = 0; first < n; first += BESIDE) {
+        ptrdiff_t place[BESIDE];
+        const int some = n - first < BESIDE ? (int)(n - first) : BESIDE;
+        if (some == BESIDE)
+            places_beside(x + first, cuts, m, place, BESIDE);
+        else
+            places_beside(x + first, cuts, m, place, some);
+        for (int i = 0; i < some; i++) out[first + i] = x[first + i] == x[first + i] ? (int)place[i] + 1 : 0;
+    }
+}
+
+/* Heights at each of n numbers, on straight lines between m > 0 knots, and beyond these at the outermost; 0 for NaN. */
+static void heights_of(const double *x, ptrdiff_t n, const double *knots, const double *heights, ptrdiff_t m, double *out,
+                       ptrdiff_t stride) {
+    for (ptrdiff_t first = 0; first < n; first += BESIDE) {
+        ptrdiff_t place[BESIDE];
+        const int some = n - first < BESIDE ? (int)(n - first) : BESIDE;
+        if (some == BESIDE)
+            places_beside(x + first, knots, m, place, BESIDE);
+        else
+            places_beside(x + first, knots, m, place, some);
+        for (int i = 0; i < some; i++) {
+            const double at = x[first + i];
+            const ptrdiff_t after = place[i] < m ? place[i] : m - 1, before = place[i] > 0 ? place[i] - 1 : 0;
+            double height = heights[after];
+            if (after > before && at < knots[after])
+                height = (heights[after] - heights[before]) / (knots[after] - knots[before]) * (at - knots[before])
+                         + heights[before];
+            out[(first + i) * stride] = at == at ? height : 0.0;
+        }
+    }
+}
+
 #endif

@@ -19,6 +19,7 @@ from zlib import crc32
 
 import numpy as np
 
+from deciban._kernel import counts as kernel
 from deciban._scipy import ndtri
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError
@@ -83,9 +84,9 @@ class Cuts:
         return decimals(np.concatenate([self.low, self.high, self.knots]))
 
     def codes(self, column: Column) -> Codes:
-        values = numbers(column)
-        out = (np.searchsorted(self.cuts, values) + 1).astype(np.int32)
-        out[np.isnan(values)] = 0
+        values = np.ascontiguousarray(numbers(column))
+        out = np.empty(len(values), dtype=np.int32)
+        kernel.bins(values, self.cuts, out)
         return out
 
     def code(self, value: Any) -> int | None:
@@ -126,10 +127,9 @@ class Cuts:
     def _value_text(self, value: float) -> str:
         return number(value) if self.dates is None else str(np.datetime64(int(np.floor(value)), "D"))
 
-    def normal_scores(self, column: Column, out: Floats) -> None:
-        values = numbers(column)
-        heights = np.interp(values, self.knots, self.scores)
-        out[:, 0] = np.where(np.isnan(values), 0.0, heights)
+    def normal_scores(self, values: Floats, out: Floats) -> None:
+        """The normal scores of values, (n,); 0 for a missing one."""
+        kernel.heights(np.ascontiguousarray(values), self.knots, self.scores, out)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -459,7 +459,7 @@ class Encoding:
             scores = real.copy()
             for column, at, coded in zip(read, self.starts, self.columns, strict=True):
                 if isinstance(coded, Cuts):
-                    coded.normal_scores(column, scores[:, at : at + 1])
+                    coded.normal_scores(numbers(column), scores[:, at])
         texts = tuple(Strings.of(by_name[name]) for name in self.texts)
         mark = marks(codes, real, texts) if marked else np.zeros(0, dtype=np.uint64)
         return EncodedRows(codes, self.small(codes), real, scores, mark, texts)
@@ -486,7 +486,7 @@ class Encoding:
             scores = real.copy()
             for value, code, at, coded in zip(given, known, self.starts, self.columns, strict=True):
                 if isinstance(coded, Cuts):
-                    scores[0, at] = np.interp(float(value), coded.knots, coded.scores) if code else 0.0
+                    coded.normal_scores(np.array([value if code else np.nan], dtype=np.float64), scores[:, at])
         return EncodedRows(codes, self.small(codes), real, scores, np.zeros(0, dtype=np.uint64))
 
     def small(self, codes: Codes) -> Array:
