@@ -41,7 +41,8 @@ from deciban.text.parallel import in_threads
 from deciban.threads import own_threads, threads
 
 BLOCK_ROWS = 16_384  # rows encoded at a time
-BLOCK_ROWS_OF_CODES = 65_536  # and learned in one thread without coordinates: each block makes sums to add up
+LARGE_BLOCK_ROWS = 65_536  # and learned in one thread, if there are few coordinates: each block makes sums to add up,
+MAX_COORDINATES_OF_LARGE_BLOCKS = 64  # which takes long for texts
 MAX_ROWS_IN_ONE_THREAD = 64  # too few rows for more threads, ours or those of BLAS
 WORK_PER_ENTRY = 30  # how much more work an entry is here than in a plain sum
 MAX_EVIDENCE_ENTRIES = 1 << 22  # held at a time, of rows left out
@@ -351,8 +352,11 @@ class TableModel(Learner):
             class_weights = np.bincount(y[rows], w, minlength=len(empty.classes)).astype(float)
             return replace(empty, weight=class_weights, experts=experts)
 
-        block_rows = BLOCK_ROWS_OF_CODES if n_jobs == 1 and not views else BLOCK_ROWS
-        return sum_of_models(empty, over_rows(frame, n_jobs, work, block_rows))
+        coordinates, texts = self.encoding.n_coordinates if views else 0, self.encoding.texts
+        large = coordinates <= MAX_COORDINATES_OF_LARGE_BLOCKS if texts else not views
+        return sum_of_models(
+            empty, over_rows(frame, n_jobs, work, LARGE_BLOCK_ROWS if n_jobs == 1 and large else BLOCK_ROWS)
+        )
 
     def __add__(self, other: TableModel) -> TableModel:
         mine, theirs = self._aligned(other)

@@ -147,10 +147,15 @@ class Words(Expert):
 def counted(texts: Strings, y: Codes, weight: Floats | None, k: int) -> tuple[list[str], Codes, Floats | None]:
     """The texts with their classes and weights. If texts are repeated, each is given once per class with the weight of
     all its copies: names of few values take a fraction of the time."""
-    pairs, which = np.unique(texts.which * k + y, return_inverse=True)
+    which = texts.which * k + y
+    if len(texts.distinct) * k <= len(y):  # few enough to count all, which is quicker than to sort
+        pairs = np.flatnonzero(np.bincount(which))
+        total = np.bincount(which, weight)[pairs].astype(float)
+    else:
+        pairs, which = np.unique(which, return_inverse=True)
+        total = np.bincount(which, weight, minlength=len(pairs)).astype(float)
     if 2 * len(pairs) > len(y):
         return texts.all(), y, weight
-    total = np.bincount(which, weight, minlength=len(pairs)).astype(float)
     text, own = np.divmod(pairs, max(1, k))
     return [texts.distinct[i] for i in text.tolist()], own.astype(y.dtype), total
 
