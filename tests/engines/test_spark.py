@@ -147,7 +147,7 @@ def spied_on(monkeypatch):
 def test_a_sum_that_no_row_can_hold_is_an_error(spark, monkeypatch):
     del spark  # that PySpark is there
     monkeypatch.setattr(engine, "MAX_SUM_BYTES", 1_000)
-    with pytest.raises(EngineError, match=r"sum of one partition takes .* n_features"):
+    with pytest.raises(EngineError, match=r"sum of one partition takes .*n_features="):
         engine.pack(b"x" * 2_000)
 
 
@@ -300,7 +300,7 @@ def test_answers_are_worked_out_when_they_are_used(spark):
 
 def test_an_answer_does_not_take_the_place_of_a_column(spark):
     source = engine.Spark(spark.sql("SELECT 1 AS id, 2 AS Twice"))
-    with pytest.raises(EngineError, match="has a column 'twice' already"):  # to Spark, Twice is the same
+    with pytest.raises(EngineError, match="already has a column 'twice'"):  # to Spark, Twice is the same
         source.apply(Double(), FIELDS)
 
 
