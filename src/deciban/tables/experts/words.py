@@ -147,7 +147,7 @@ class Words(Expert):
 def counted(texts: Strings, y: Codes, weight: Floats | None, k: int) -> tuple[list[str], Codes, Floats | None]:
     """The texts with their classes and weights. If texts are repeated, each is given once per class with the weight of
     all its copies: names of few values take a fraction of the time."""
-    which = texts.which * k + y
+    which: Array = texts.which * k + y
     if len(texts.distinct) * k <= len(y):  # few enough to count all, which is quicker than to sort
         pairs = np.flatnonzero(np.bincount(which))
         total = np.bincount(which, weight)[pairs].astype(float)
