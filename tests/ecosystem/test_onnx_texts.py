@@ -292,13 +292,18 @@ def test_what_may_be_mail_has_no_answer():
     check_graded(model, [*mails, "cash", ""], unread=np.arange(len(mails)))
 
 
-@pytest.mark.parametrize("kind", [TextClassifier, SpamFilter])
-def test_a_real_filter_of_graded_evidence(kind):
+def messages():
+    """Labels and texts of the SMS Spam Collection."""
     path = DATA / "sms_spam" / "SMSSpamCollection.tsv"
     if not path.exists():
         pytest.skip("there is no data set 'sms_spam': DECIBAN_DATA says where the sets are")
     rows = [line.split("\t", 1) for line in path.read_text(encoding="utf-8").splitlines()]
-    labels, texts = [label for label, _ in rows], [text for _, text in rows]
+    return [label for label, _ in rows], [text for _, text in rows]
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, SpamFilter])
+def test_a_real_filter_of_graded_evidence(kind):
+    labels, texts = messages()
     model = kind().fit(texts[::2], labels[::2])
     found, proba = run(model, texts[1::4])
     known = ~np.isnan(proba[:, 0])
@@ -314,11 +319,7 @@ def test_a_real_filter_of_graded_evidence(kind):
 @pytest.mark.slow_where("bernoulli")
 @pytest.mark.parametrize("family", ["multinomial", "bernoulli"])
 def test_a_real_spam_filter(family):
-    path = DATA / "sms_spam" / "SMSSpamCollection.tsv"
-    if not path.exists():
-        pytest.skip("there is no data set 'sms_spam': DECIBAN_DATA says where the sets are")
-    rows = [line.split("\t", 1) for line in path.read_text(encoding="utf-8").splitlines()]
-    labels, texts = [label for label, _ in rows], [text for _, text in rows]
+    labels, texts = messages()
     model = TextClassifier(reliability=None, family=family).fit(texts[::2], labels[::2])
     found, proba = run(model, texts[1::8])
     known = ~np.isnan(proba[:, 0])

@@ -266,7 +266,7 @@ DEFINE_INSIDE(inside_long, long long)
  * depend on m alone, and BESIDE of them take them side by side: none waits for a guess, or for another's step. */
 enum { BESIDE = 8 };
 
-INLINE void places_beside(const double *x, const double *ascending, ptrdiff_t m, ptrdiff_t *place, int some) {
+INLINE void search_beside(const double *x, const double *ascending, ptrdiff_t m, ptrdiff_t *place, int some) {
     const double *at[BESIDE];
     for (int i = 0; i < some; i++) at[i] = ascending;
     for (ptrdiff_t left = m; left > 1;) {
@@ -277,15 +277,21 @@ INLINE void places_beside(const double *x, const double *ascending, ptrdiff_t m,
     for (int i = 0; i < some; i++) place[i] = at[i] - ascending + (m > 0 && *at[i] < x[i]);
 }
 
+/* The places of the next numbers, of which n are left; returns how many were searched for. */
+INLINE int places_of(const double *x, ptrdiff_t n, const double *ascending, ptrdiff_t m, ptrdiff_t *place) {
+    if (n < BESIDE) {
+        search_beside(x, ascending, m, place, (int)n);
+        return (int)n;
+    }
+    search_beside(x, ascending, m, place, BESIDE); /* known to the compiler */
+    return BESIDE;
+}
+
 /* The bin of each of n numbers: how many of m cuts are below it, plus 1; 0 for NaN. */
 static void bins_of(const double *x, ptrdiff_t n, const double *cuts, ptrdiff_t m, int *out) {
     for (ptrdiff_t first = 0; first < n; first += BESIDE) {
         ptrdiff_t place[BESIDE];
-        const int some = n - first < BESIDE ? (int)(n - first) : BESIDE;
-        if (some == BESIDE)
-            places_beside(x + first, cuts, m, place, BESIDE);
-        else
-            places_beside(x + first, cuts, m, place, some);
+        const int some = places_of(x + first, n - first, cuts, m, place);
         for (int i = 0; i < some; i++) out[first + i] = x[first + i] == x[first + i] ? (int)place[i] + 1 : 0;
     }
 }
@@ -295,11 +301,7 @@ static void heights_of(const double *x, ptrdiff_t n, const double *knots, const 
                        ptrdiff_t stride) {
     for (ptrdiff_t first = 0; first < n; first += BESIDE) {
         ptrdiff_t place[BESIDE];
-        const int some = n - first < BESIDE ? (int)(n - first) : BESIDE;
-        if (some == BESIDE)
-            places_beside(x + first, knots, m, place, BESIDE);
-        else
-            places_beside(x + first, knots, m, place, some);
+        const int some = places_of(x + first, n - first, knots, m, place);
         for (int i = 0; i < some; i++) {
             const double at = x[first + i];
             const ptrdiff_t after = place[i] < m ? place[i] : m - 1, before = place[i] > 0 ? place[i] - 1 : 0;
