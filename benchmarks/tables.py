@@ -272,6 +272,8 @@ class LightGBM:
 class CatBoost:
     """CatBoost's defaults, with native categories; missing names are a category."""
 
+    threads = -1  # of a prediction: as many as there are cores
+
     def fit(self, frame: pd.DataFrame, y: np.ndarray) -> CatBoost:
         from catboost import CatBoostClassifier
 
@@ -287,7 +289,7 @@ class CatBoost:
         return frame.assign(**{name: frame[name].astype(object).where(frame[name].notna(), "") for name in self.names})
 
     def predict_proba(self, frame: pd.DataFrame) -> np.ndarray:
-        return np.asarray(self.model.predict_proba(self.read(frame)))
+        return np.asarray(self.model.predict_proba(self.read(frame), thread_count=self.threads))
 
 
 OURS, LOGISTIC, BOOSTING = "Classifier()", "logistic", "boosting"
@@ -709,7 +711,7 @@ def answers(names: Sequence[str]) -> Section:
                 elif model == "LightGBM":
                     one.model.set_params(n_jobs=threads)
                 elif model == "CatBoost":
-                    one.model.set_params(thread_count=threads)
+                    one.threads = threads
                 with threadpool_limits(threads):
                     start = time.perf_counter()
                     one.predict_proba(frame)
