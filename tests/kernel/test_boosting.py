@@ -243,3 +243,57 @@ def test_what_cannot_be_is_refused(what):
     kernel.Boosting(*good.values()).step(0.1)
     with pytest.raises(ValueError):  # noqa: PT011  # which value is named varies
         kernel.Boosting(*(good | BAD[what]).values())
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 9), st.booleans())
+def test_values_of_kept_trees_are_newton_steps(seed, k, weighted):
+    codes, levels, ordered, y, weight, base, used = table(seed, 60, 3, k, weighted, unseen=True)
+    grown = kernel.Boosting(codes, levels, ordered, y, weight, base, used, LEAVES, DEPTH, MIN_ROWS, RIDGE, SMOOTHING, 1)
+    for _ in range(3):
+        grown.step(0.2)
+    column, left, right, parent, cut, mask, start, _ = grown.trees(3)
+    leaf = np.empty((60, 3), dtype=np.int32)
+    forest.leaves(np.ascontiguousarray(codes.T), levels, ordered, column, left, right, cut, mask, start, leaf)
+    leaf, rates, ridges = np.ascontiguousarray(leaf.T), np.array([[0.1, 0.2, 0.3], [0.5] * 3]), np.array([1.0, 3.0])
+    values = kernel.refit(leaf, parent, start, y, weight, base, rates, ridges)
+    expected, scores, w = np.zeros_like(values), base.copy(), np.ones(60) if weight is None else weight
+    for own_rates, ridge in zip(rates, ridges, strict=True):
+        for t, rate in enumerate(own_rates):
+            p, steps = softmax(scores), np.zeros_like(values)
+            for node in range(start[t], start[t + 1]):
+                above = leaf[t].copy()  # every row, at the node on its way to its leaf, if it comes by
+                while (above > node).any():
+                    above = np.where(above > node, parent[above], above)
+                at = above == node
+                g = (w[:, None] * (np.eye(k)[y] - p))[at].sum(axis=0)
+                h = (w[:, None] * p * (1 - p))[at].sum(axis=0)
+                steps[node] = rate * g / (h + ridge)
+                steps[node] -= steps[node].mean()
+            expected += steps
+            scores += steps[leaf[t]]
+    np.testing.assert_allclose(values, expected, atol=1e-9)
+
+
+def test_kept_trees_are_checked():
+    leaf, parent, start = np.array([[1, 2]], np.int32), np.array([-1, 0, 0], np.int32), np.array([0, 3], np.int32)
+    y, base, rates, ridges = np.array([0, 1], np.int32), np.zeros((2, 2)), np.ones((1, 1)), np.ones(1)
+    assert kernel.refit(leaf, parent, start, y, None, base, rates, ridges).shape == (3, 2)
+    good = {"leaf": leaf, "parent": parent, "start": start, "y": y, "weight": None, "base": base}
+    good |= {"rates": rates, "ridges": ridges}
+    for bad, message in (
+        ({"leaf": np.array([[1, 3]], np.int32)}, "row 1, tree 0: node 3"),
+        ({"leaf": np.array([[-1, 2]], np.int32)}, "row 0, tree 0: node -1"),
+        ({"parent": np.array([-1, 0, 2], np.int32)}, "node 2 must come after"),
+        ({"parent": np.array([-1, -1, 0], np.int32)}, "node 1 must come after"),
+        ({"start": np.array([0, 2], np.int32)}, "nodes 0 to 2 of 3"),
+        ({"start": np.array([1, 3], np.int32)}, "nodes 1 to 3 of 3"),
+        ({"y": np.array([0, 2], np.int32)}, "row 1 is of class 2"),
+        ({"y": np.array([0], np.int32)}, "leaf has 2 rows"),
+        ({"weight": np.ones(3)}, "leaf has 2 rows"),
+        ({"base": np.array([[-np.inf, 0.0], [0.0, 0.0]])}, "row 0: the log joint"),
+        ({"rates": np.full((1, 1), np.nan)}, "the rate of tree 0"),
+        ({"rates": np.ones((1, 2))}, "1 trees, 1 passes"),
+        ({"ridges": np.zeros(1)}, "the ridge is 0.0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kernel.refit(**(good | bad))

@@ -72,17 +72,65 @@ def test_evidence_is_the_mean_of_the_ensembles_and_that_of_the_own_one_for_learn
     model, frame, y = fitted
     own, (rows, codes) = boosted_of(model), encoded(model, frame, y)
     leaves = own.trees.leaves(rows, own.levels, own.ordered)
-    by_ensemble = own.values[leaves].reshape(len(y), own.folds.count, own.rounds, -1).sum(axis=2)
-    np.testing.assert_allclose(own.evidence(rows), by_ensemble.mean(axis=1), atol=1e-12)
+    new, crossed = (
+        values[leaves].reshape(len(y), own.folds.count, own.rounds, -1).sum(axis=2)
+        for values in (own.values, own.crossed)
+    )
+    np.testing.assert_allclose(own.evidence(rows), new.mean(axis=1), atol=1e-12)
     fold = own.folds.which(rows.mark, codes)
     assert np.bincount(fold).min() > 400
-    expected = by_ensemble[np.arange(len(y)), fold]
+    expected = crossed[np.arange(len(y)), fold]
     np.testing.assert_allclose(own.evidence_without(rows, codes), expected, atol=1e-12)
     np.testing.assert_allclose(own.evidence_unlearned(rows, codes), expected, atol=1e-12)
     each, rest = own.terms(rows.take(slice(50)))
     np.testing.assert_allclose(each.sum(axis=1) + rest, own.evidence(rows)[:50], atol=1e-12)
     each, rest = own.terms(rows.take(slice(50)), codes[:50])
     np.testing.assert_allclose(each.sum(axis=1) + rest, expected[:50], atol=1e-12)
+
+
+def test_values_for_learned_rows_do_not_hold_labels_of_their_fold_and_those_for_new_rows_do():
+    frame, y = rated(900, noise=0.1)
+    model = deciban.Classifier(n_jobs=1).fit(frame, y)
+    rows, codes = encoded(model, frame, y)
+    folds = Folds.of(rows.mark, codes, 4, 3)
+    fold = folds.which(rows.mark, codes)
+    changed = (fold == 0) & (np.arange(900) % 5 == 0)
+    other = np.where(changed, (codes + 1) % 4, codes).astype(np.int32)
+    one, two = (
+        boosted.grown(
+            rows, labels, None, model.model_.encoding, lambda some: np.zeros((len(some), 900, 4)), folds, fold, False
+        )
+        for labels in (codes, other)
+    )
+    nodes = one.trees.start[min(one.rounds, two.rounds)]  # of the trees that both have of the first ensemble
+    np.testing.assert_array_equal(one.crossed[:nodes], two.crossed[:nodes])
+    assert abs(one.values[:nodes] - two.values[:nodes]).max() > 0.01
+
+
+def test_values_for_new_rows_are_fitted_on_all_rows(fitted):
+    """Two passes of Newton steps over the trees of each ensemble, by the mean of the scores without each fold."""
+    model, frame, y = fitted
+    rows, codes = encoded(model, frame, y)
+    base = np.random.default_rng(6).normal(size=(3, len(y), 4))
+    folds = Folds.of(rows.mark, codes, 4, 3)
+    fold = folds.which(rows.mark, codes)
+    own = boosted.grown(rows, codes, None, model.model_.encoding, lambda some: base[list(some)], folds, fold, False)
+    leaves, truth = own.trees.leaves(rows, own.levels, own.ordered), np.eye(4)[codes]
+    values = np.zeros_like(own.values)
+    for j in range(3):
+        scores = base.mean(axis=0)
+        for ridge in (boosted.RIDGE, boosted.REFIT_RIDGE):
+            for t in range(own.rounds):
+                leaf = leaves[:, j * own.rounds + t]
+                p = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+                rate = boosted.rate(t) if ridge == boosted.RIDGE else boosted.RATES[1]
+                for node in np.unique(leaf):
+                    at = leaf == node
+                    step = rate * (truth - p)[at].sum(axis=0) / ((p * (1 - p))[at].sum(axis=0) + ridge)
+                    values[node] += step - step.mean()
+                    scores[at] += step - step.mean()
+    ends = np.unique(leaves)
+    np.testing.assert_allclose(own.values[ends], values[ends], atol=1e-9)
 
 
 def test_scores_without_a_fold_do_not_hold_its_labels():
@@ -164,8 +212,9 @@ def test_a_class_that_comes_later_has_no_value(fitted):
     later.partial_fit(more, np.full(40, "neither"))
     own = boosted_of(later)
     place = int(np.flatnonzero(later.classes_ == "neither")[0])
-    assert own.values.shape[1] == 5
-    assert not own.values[:, place].any()
+    for values in (own.values, own.crossed):
+        assert values.shape[1] == 5
+        assert not values[:, place].any()
     np.testing.assert_allclose(later.predict_proba(frame[:5]).sum(axis=1), 1.0)
 
 
@@ -192,11 +241,15 @@ def test_files_keep_them_and_damage_is_noticed(fitted, tmp_path):
         return BoostedTrees.unpack(settings, CheckedArrays(arrays, ""), encoding, k)
 
     unpacked(settings, arrays)
+    earlier = unpacked(settings, {name: array for name, array in arrays.items() if name != "crossed"})
+    assert earlier.crossed is earlier.values
+    assert "crossed" not in earlier.pack()[1]
     for bad in ({"rounds": 0}, {"rounds": settings["rounds"] + 1}):
         with pytest.raises(FileError):
             unpacked(settings | bad, arrays)
     for bad in (
         {"values": arrays["values"][:-1]},
+        {"crossed": arrays["crossed"][:-1]},
         {"first": np.array([0, 7, 0, 0], np.int32)},
         {"edges": arrays["edges"][:, :1]},
         {"column": np.full_like(arrays["column"], 99)},

@@ -21,3 +21,14 @@ class Boosting:
     ) -> None: ...
     def step(self, rate: float) -> None: ...
     def trees(self, rounds: int) -> tuple[Codes, Codes, Codes, Codes, Array, Array, Codes, Floats]: ...
+
+def refit(
+    leaf: Codes,
+    parent: Codes,
+    start: Codes,
+    y: Codes,
+    weight: Floats | None,
+    base: Floats,
+    rates: Floats,
+    ridges: Floats,
+) -> Floats: ...

@@ -47,6 +47,17 @@ cdef extern from "boosting_loops.h":
         double *sums
         double *direction
         uint64_t state
+    ctypedef struct Refit:
+        int64_t n, k, stride
+        const int32_t *parent
+        const int32_t *y
+        const double *weight
+        double *scores
+        double *p
+        double *sums
+        double *steps
+    void move_kept(const Refit*, const int32_t*, int64_t) noexcept nogil
+    void refit_tree(const Refit*, const int32_t*, int64_t, int64_t, double, double, double*) noexcept nogil
     void draw_direction(const Table*, Growth*) noexcept nogil
     void begin_rounds(const Table*, Growth*) noexcept nogil
     int64_t grow_small_tree(const Table*, Growth*) noexcept nogil
@@ -200,3 +211,61 @@ cdef class Boosting:
                     np.zeros(1, dtype=np.int32), np.zeros((0, self.t.k)))
         column, left, right, parent, cut, mask, values = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
         return column, left, right, parent, cut, mask, sizes.astype(np.int32), values
+
+
+def refit(const int32_t[:, ::1] leaf, const int32_t[::1] parent, const int32_t[::1] start, const int32_t[::1] y,
+          const double[::1] weight, const double[:, ::1] base, const double[:, ::1] rates, const double[::1] ridges):
+    """Values (nodes, k) of trees that are kept, from 0 on by passes over all trees, each tree a Newton step of its own.
+
+    leaf (trees, n) is the node in which a row ends; tree t has nodes start[t] to start[t + 1] − 1, parents first. base
+    (n, k) is each row's log joint, finite for its class y. Pass s takes rates[s, t] of a step with ridges[s].
+    """
+    cdef Py_ssize_t trees = leaf.shape[0], n = leaf.shape[1], m = parent.shape[0], k = base.shape[1], i, t, s, j
+    cdef Py_ssize_t passes = rates.shape[0], stride = (k + LANES - 1) // LANES * LANES, largest = 1
+    cdef Refit r
+    if y.shape[0] != n or base.shape[0] != n or (weight is not None and weight.shape[0] != n):
+        raise ValueError(f"leaf has {n} rows: y, weight and base must have as many")
+    if start.shape[0] != trees + 1 or rates.shape[1] != trees or ridges.shape[0] != passes or k < 2:
+        raise ValueError(f"there are {trees} trees, {passes} passes and {k} classes: start, rates and ridges must agree")
+    if start[0] != 0 or start[trees] != m:
+        raise ValueError(f"the trees have nodes {start[0]} to {start[trees]} of {m}")
+    for s in range(passes):
+        if not (ridges[s] > 0.0 and isfinite(ridges[s])):
+            raise ValueError(f"the ridge is {ridges[s]}: it must be finite and positive")
+        for t in range(trees):
+            if not isfinite(rates[s, t]):
+                raise ValueError(f"the rate of tree {t} is {rates[s, t]}")
+    for t in range(trees):
+        if start[t + 1] <= start[t]:
+            raise ValueError(f"tree {t} has no nodes")
+        largest = max(largest, start[t + 1] - start[t])
+        for i in range(start[t], start[t + 1]):
+            if parent[i] >= i or (parent[i] < start[t] and (parent[i] != -1 or i != start[t])):
+                raise ValueError(f"node {i} must come after its parent, {parent[i]}, in the same tree")
+        for i in range(n):
+            if leaf[t, i] < start[t] or leaf[t, i] >= start[t + 1]:
+                raise ValueError(f"row {i}, tree {t}: node {leaf[t, i]} is not one of the tree")
+    for i in range(n):
+        if y[i] < 0 or y[i] >= k:
+            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
+        if not isfinite(base[i, y[i]]):
+            raise ValueError(f"row {i}: the log joint of its class is {base[i, y[i]]}")
+    values = np.zeros((m, k))
+    if n == 0 or trees == 0:
+        return values
+    room = np.zeros(2 * n * stride + 3 * largest * stride)
+    cdef double[::1] held = room
+    cdef double[:, ::1] v = values
+    r.n, r.k, r.stride = n, k, stride
+    r.parent, r.y, r.weight = &parent[0], &y[0], &weight[0] if weight is not None else NULL
+    r.scores, r.p = &held[0], &held[n * stride]
+    r.steps, r.sums = &held[2 * n * stride], &held[2 * n * stride + largest * stride]
+    with nogil:
+        for i in range(n):
+            for j in range(stride):
+                r.scores[i * stride + j] = fmax(base[i, j], NO_CHANCE) if j < k else NO_CHANCE
+        move_kept(&r, NULL, 0)
+        for s in range(passes):
+            for t in range(trees):
+                refit_tree(&r, &leaf[t, 0], start[t], start[t + 1], rates[s, t], ridges[s], &v[0, 0])
+    return values

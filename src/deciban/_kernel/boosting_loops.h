@@ -344,6 +344,20 @@ INLINE int64_t first_to_stop(const Growth *r, const Node *node) {
     return node->column < 0 ? node->first : r->nodes[node->right].last;
 }
 
+/* A share of a Newton step by the sums g of gradients and, behind them, of curvatures; less its mean over the classes. */
+INLINE void newton_step(const double *g, int64_t k, int64_t stride, double rate, double ridge, double *v) {
+    double mean = 0.0;
+    memset(v, 0, 8 * (size_t)stride);
+    for (int64_t c = 0; c < k; c++) mean += v[c] = rate * g[c] / (g[stride + c] + ridge);
+    mean /= (double)k;
+    for (int64_t c = 0; c < k; c++) v[c] -= mean;
+}
+
+/* The sums of a node added to those of its parent. */
+INLINE void add_up(const double *restrict sums, double *restrict up, int64_t stride) {
+    for (int64_t c = 0; c < 2 * stride; c++) up[c] += sums[c];
+}
+
 /* Values of all nodes, (size, stride), at a rate. A row's node is a leaf, or one where its value was never seen. */
 CLONES static void node_values(const Table *t, Growth *r, int64_t size, double rate, double *values) {
     const int64_t k = t->k, stride = t->stride;
@@ -361,15 +375,8 @@ CLONES static void node_values(const Table *t, Growth *r, int64_t size, double r
             }
             g[t->y[row]] += w;
         }
-        double mean = 0.0;
-        memset(v, 0, 8 * (size_t)stride);
-        for (int64_t c = 0; c < k; c++) mean += v[c] = rate * g[c] / (h[c] + t->ridge);
-        mean /= (double)k;
-        for (int64_t c = 0; c < k; c++) v[c] -= mean;
-        if (node->parent >= 0) {
-            double *restrict up = r->sums + 2 * node->parent * stride;
-            for (int64_t c = 0; c < 2 * stride; c++) up[c] += g[c];
-        }
+        newton_step(g, k, stride, rate, t->ridge, v);
+        if (node->parent >= 0) add_up(g, r->sums + 2 * node->parent * stride, stride);
     }
 }
 
@@ -394,6 +401,52 @@ CLONES static double add_values(const Table *t, Growth *r, int64_t size, const d
         add_values_to(t, r, size, values, t->stride);
     for (int64_t row = r->used; row < t->n; row++) loss += (t->weight ? t->weight[row] : 1.0) * (log(r->g[row]) + r->h[row]);
     return loss;
+}
+
+/* Trees that are kept, and the rows that their values are fitted on. */
+typedef struct {
+    int64_t n, k, stride;
+    const int32_t *parent; /* (nodes,) */
+    const int32_t *y;
+    const double *weight; /* (n,) or NULL */
+    double *scores, *p;   /* (n, stride); p is the posterior by the scores */
+    double *sums;         /* (nodes, 2, stride), for the largest tree */
+    double *steps;        /* (nodes, stride), for the largest tree */
+} Refit;
+
+/* The posterior of rows whose scores have moved by `steps` of the node in which each row ends; by nothing if leaf is NULL,
+   and then the first steps must be 0. */
+CLONES static void move_kept(const Refit *r, const int32_t *leaf, int64_t first) {
+    for (int64_t i = 0; i < r->n; i++) {
+        double *restrict p = r->p + i * r->stride, top;
+        const double *v = r->steps + (leaf ? leaf[i] - first : 0) * r->stride;
+        const double one = 1.0 / moved_row(r->scores + i * r->stride, v, (lanes *)p, r->stride, &top);
+        for (int64_t c = 0; c < r->stride; c += LANES) AT(p + c) *= one;
+    }
+}
+
+/* A Newton step of the values (nodes, k) of the tree with nodes first..last − 1, in which row i ends at leaf[i]. */
+CLONES static void refit_tree(const Refit *r, const int32_t *leaf, int64_t first, int64_t last, double rate,
+                              double ridge, double *values) {
+    const int64_t k = r->k, stride = r->stride;
+    memset(r->sums, 0, 16 * (size_t)((last - first) * stride));
+    for (int64_t i = 0; i < r->n; i++) {
+        const double *restrict p = r->p + i * stride, w = r->weight ? r->weight[i] : 1.0;
+        double *restrict g = r->sums + 2 * (leaf[i] - first) * stride, *restrict h = g + stride;
+        for (int64_t c = 0; c < stride; c += LANES) {
+            const lanes each = FROM(p + c), amount = w * each;
+            AT(g + c) -= amount;
+            AT(h + c) += amount * (1.0 - each);
+        }
+        g[r->y[i]] += w;
+    }
+    for (int64_t u = last - 1; u >= first; u--) { /* children come after parents */
+        double *restrict g = r->sums + 2 * (u - first) * stride, *restrict v = r->steps + (u - first) * stride;
+        newton_step(g, k, stride, rate, ridge, v);
+        for (int64_t c = 0; c < k; c++) values[u * k + c] += v[c];
+        if (r->parent[u] >= 0) add_up(g, r->sums + 2 * (r->parent[u] - first) * stride, stride);
+    }
+    move_kept(r, leaf, first);
 }
 
 /* The rows that trees grow on in order, with their posteriors, gradients and curvatures before the first round. */

@@ -6,6 +6,9 @@ There are J ensembles, one for each fold of the rows. An ensemble never uses the
 not in the scores that it starts from, since the fold is removed from the sums of all other experts first. So its fold
 shows when to stop, and a learned row is evaluated by the ensemble of its fold, as a new row would be.
 
+New rows get values that are fitted once more, on all rows: the same trees, one after the other, and then each again
+when all others are known.
+
 Trees and values are choices, like the weights of the pool: learning and forgetting leave them as they are. The
 difference of a node's value from its parent's is evidence of the column that the parent splits on.
 """
@@ -42,6 +45,7 @@ RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the 
 RATE_GROWTH = 1.03  # steps grow by this, since the first ones are the riskiest
 RIDGE = 1.0  # λ of a leaf's value
 SMOOTHING = 10.0  # of the order of categories
+REFIT_RIDGE = 3.0  # of the second pass over all rows, in which trees share what is left
 MIN_LEAF_ROWS = 10
 MAX_DEPTH = 8
 LEAF_LIMITS = (8, 32)
@@ -55,7 +59,8 @@ class BoostedTrees(Expert):
     """Ensembles of small trees over small codes."""
 
     trees: Trees
-    values: Floats  # (nodes, k)
+    values: Floats  # (nodes, k), for new rows
+    crossed: Floats  # (nodes, k) as they were grown, without a fold: for learned rows
     rounds: int  # trees of each ensemble
     folds: Folds  # the fold of a row is the ensemble that never used it
     by_copy: bool  # whether copies of a row have marks of their own
@@ -63,7 +68,7 @@ class BoostedTrees(Expert):
     ordered: Array
 
     name: ClassVar[str] = "boosted trees"
-    changing: ClassVar[tuple[str, ...]] = ("values", "edges", "first")
+    changing: ClassVar[tuple[str, ...]] = ("values", "crossed", "edges", "first")
 
     @property
     def settings(self) -> str:
@@ -82,34 +87,35 @@ class BoostedTrees(Expert):
         return self
 
     def in_classes(self, where: Array, k: int) -> BoostedTrees:
-        values, edges = np.zeros((len(self.values), k)), np.zeros((k, self.folds.count - 1), dtype=np.uint64)
-        values[:, where], edges[where] = self.values, self.folds.edges
+        values, crossed = np.zeros((2, len(self.values), k))
+        edges = np.zeros((k, self.folds.count - 1), dtype=np.uint64)
+        values[:, where], crossed[:, where], edges[where] = self.values, self.crossed, self.folds.edges
         first = np.zeros(k, dtype=np.int32)
         first[where] = self.folds.first
-        return replace(self, values=values, folds=Folds(edges, first))
+        return replace(self, values=values, crossed=crossed, folds=Folds(edges, first))
 
     def is_valid(self) -> bool:
         return True
 
     def evidence(self, rows: EncodedRows) -> Floats:
-        return self._sums(rows, 0, len(self.trees.start) - 1) / self.folds.count
+        return self._sums(rows, self.values, 0, self.trees.n_trees) / self.folds.count
 
     def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
         del weight
         out, ensemble = np.zeros((len(rows), self.values.shape[1])), self.ensemble(rows, y)
         for j in range(self.folds.count):
             at = np.flatnonzero(ensemble == j)
-            out[at] = self._sums(rows.take(at), j * self.rounds, (j + 1) * self.rounds)
+            out[at] = self._sums(rows.take(at), self.crossed, j * self.rounds, (j + 1) * self.rounds)
         return out
 
     def evidence_unlearned(self, rows: EncodedRows, y: Codes) -> Floats:
         return self.evidence_without(rows, y)
 
-    def _sums(self, rows: EncodedRows, first: int, last: int) -> Floats:
+    def _sums(self, rows: EncodedRows, values: Floats, first: int, last: int) -> Floats:
         """The sums of values over some trees, (n, k)."""
-        out = np.zeros((len(rows), self.values.shape[1]))
+        out = np.zeros((len(rows), values.shape[1]))
         where = (rows.small, self.levels, self.ordered, *self.trees.walked)
-        forest_kernel.node_sums(*where, self.values, first, last, out)
+        forest_kernel.node_sums(*where, values, first, last, out)
         return out
 
     def ensemble(self, rows: EncodedRows, y: Codes) -> Array:
@@ -119,16 +125,18 @@ class BoostedTrees(Expert):
     def terms(self, rows: EncodedRows, unlearned: Codes | None = None) -> tuple[Floats, Floats]:
         n, k, count = len(rows), self.values.shape[1], self.folds.count
         out, rest = np.zeros((n, len(self.levels), k)), np.zeros((n, k))
-        leaves = self.trees.leaves(rows, self.levels, self.ordered)
+        leaves, values = self.trees.leaves(rows, self.levels, self.ordered), self.values
         if unlearned is not None:
             own = self.ensemble(rows, unlearned)[:, None] * self.rounds + np.arange(self.rounds)
-            leaves, count = np.take_along_axis(leaves, own, axis=1), 1
+            leaves, values, count = np.take_along_axis(leaves, own, axis=1), self.crossed, 1
         links = (self.trees.column, self.trees.parent)
-        forest_kernel.value_terms(np.ascontiguousarray(leaves), *links, self.values, out, rest)
+        forest_kernel.value_terms(np.ascontiguousarray(leaves), *links, values, out, rest)
         return out / count, rest / count
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays = {"values": self.values, "edges": self.folds.edges, "first": self.folds.first}
+        if self.crossed is not self.values:
+            arrays["crossed"] = self.crossed
         return {"rounds": self.rounds, "by_copy": self.by_copy}, {**self.trees._asdict(), **arrays}
 
     @classmethod
@@ -138,8 +146,10 @@ class BoostedTrees(Expert):
         folds = Folds(edges, first)
         if not (rounds > 0 and trees.n_trees == rounds * folds.count and ((first >= 0) & (first < folds.count)).all()):
             raise FileError("its boosted trees are not as many for each fold")
-        values = arrays.floats("values", (len(trees.column), k))
-        return cls(trees, values, rounds, folds, bool(settings["by_copy"]), encoding.levels, encoding.ordered)
+        values = crossed = arrays.floats("values", (len(trees.column), k))
+        if "crossed" in arrays.all():  # files of the first versions have one table for both
+            crossed = arrays.floats("crossed", values.shape)
+        return cls(trees, values, crossed, rounds, folds, bool(settings["by_copy"]), encoding.levels, encoding.ordered)
 
     def term(self, encoding: Encoding, places: Sequence[int], sketch: Sketch) -> Term:
         del sketch
@@ -165,13 +175,16 @@ def grown(
     """
     levels, ordered, n = encoding.levels, encoding.ordered, len(y)
     codes, ensembles, start = np.ascontiguousarray(rows.small.T), list[kernel.Boosting](), 0.0
+    total = np.zeros((n, 0))  # of the scores of all folds
     leaves = int(np.clip(n / ROWS_PER_LEAF, *LEAF_LIMITS))
     settings = (leaves, MAX_DEPTH, MIN_LEAF_ROWS, RIDGE, SMOOTHING)
 
     def begin(some: Sequence[int]) -> float:
         """Ensembles for these folds, and the loss that they start from."""
+        nonlocal total
         loss = 0.0
         for f, base in zip(some, scores(some), strict=True):
+            total = total + base if total.size else base
             at = np.flatnonzero(np.isfinite(base[np.arange(n), y]))
             mine = codes if len(at) == n else np.ascontiguousarray(codes[:, at])
             own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(base[at])
@@ -193,13 +206,31 @@ def grown(
     if not rounds:
         return None
     parts = [ensemble.trees(rounds) for ensemble in ensembles]
-    trees, values = Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts])
-    return BoostedTrees(trees, values, rounds, folds, by_copy, levels, ordered)
+    trees, crossed = [Trees(*part[:7]) for part in parts], np.concatenate([part[7] for part in parts])
+    mean = total / folds.count
+    at = np.flatnonzero(np.isfinite(mean[np.arange(n), y]))
+    all_rows, own_y, mean = rows.take(at), np.ascontiguousarray(y[at]), np.ascontiguousarray(mean[at])
+    amount = None if weight is None else np.ascontiguousarray(weight[at])
+    rates = np.array([[rate(t) for t in range(rounds)], [RATES[1]] * rounds])
+
+    def refitted(j: int) -> Floats:
+        own = trees[j]
+        leaf = np.ascontiguousarray(own.leaves(all_rows, levels, ordered).T)
+        ridges = np.array([RIDGE, REFIT_RIDGE])
+        return kernel.refit(leaf, own.parent, own.start, own_y, amount, mean, rates, ridges)
+
+    values = np.concatenate(list(in_threads(refitted, folds.count, workers)))
+    return BoostedTrees(Trees.joined(trees), values, crossed, rounds, folds, by_copy, levels, ordered)
+
+
+def rate(round_: int) -> float:
+    """The share of a full Newton step that the tree of a round takes."""
+    return min(RATES[1], RATES[0] * RATE_GROWTH**round_)
 
 
 def step(ensemble: kernel.Boosting) -> None:
     """One more tree."""
-    ensemble.step(min(RATES[1], RATES[0] * RATE_GROWTH ** len(ensemble.losses)))
+    ensemble.step(rate(len(ensemble.losses)))
 
 
 def promises(ensemble: kernel.Boosting, start: float) -> bool:
