@@ -66,7 +66,7 @@ MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert i
 MIN_GAIN_OF_EXPERT = 2.0  # nats in all
 MIN_GAIN_OF_OPTIONAL = 3.0, 0.002  # the same for experts that cost more than they usually gain: nats in all, and a row
 FIXED = 1e15  # pseudo-rows that hold a weight at 0
-MIN_ROWS_TO_BOOST = 250
+MIN_ROWS_TO_BOOST = 100
 
 
 def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bool = True) -> TableModel:
