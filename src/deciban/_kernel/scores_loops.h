@@ -153,7 +153,8 @@ DEFINE_PLACES(places_double, double, double)
 /* ---- dense rows ---- */
 
 /* Rows as doubles, one after the other; minus `centre` if there is one, or with `threshold` 1 above it and 0 up to it,
- * NaN staying NaN. Where columns are contiguous, eight rows at a time: as many as a line of the cache holds. */
+ * NaN staying NaN. Where a column's entries are closer together than a row's, eight rows at a time: as many as a line
+ * of the cache holds. */
 #define DEFINE_GATHER(NAME, NUMBER)                                                                                    \
     CLONES static void NAME(const char *x, ptrdiff_t down, ptrdiff_t across, ptrdiff_t n, ptrdiff_t d,                 \
                             const double *restrict centre, const double *threshold, double *restrict to) {             \
@@ -170,7 +171,10 @@ DEFINE_PLACES(places_double, double, double)
             }                                                                                                          \
             return;                                                                                                    \
         }                                                                                                              \
-        for (ptrdiff_t i = 0; i < n; i += 8) {                                                                         \
+        const int rows_apart = (across < 0 ? -across : across) < (down < 0 ? -down : down);                            \
+        for (ptrdiff_t i = 0; rows_apart && i < n; i++)                                                                \
+            for (ptrdiff_t j = 0; j < d; j++) to[i * d + j] = (double)*(const NUMBER *)(x + i * down + j * across);    \
+        for (ptrdiff_t i = 0; !rows_apart && i < n; i += 8) {                                                          \
             const ptrdiff_t some = n - i < 8 ? n - i : 8;                                                              \
             double *restrict mine = to + i * d;                                                                        \
             for (ptrdiff_t j = 0; j < d; j++) {                                                                        \
