@@ -35,7 +35,8 @@ demo: $(PACKAGE)  ## a tour: train, evaluate, explain, forget and draw on 400 me
 	@$(BIN)/deciban demo --folder demo
 
 # Linters, types, layers and doctests are tests like others (tests/checks): one pool of work, a process for each core.
-PYTEST = $(BIN)/python -m pytest -q -n auto --dist worksteal --durations=15
+# Whatever the environment says, compiled tests are kept: to collect them takes half as long the next time.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist worksteal --durations=15
 
 test: $(TOOLS)  ## linters, types, layers, doctests and all tests but the slow ones
 	@$(PYTEST) -m "not slow"

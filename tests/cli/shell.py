@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import pty
@@ -17,6 +18,8 @@ import termios
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from deciban.cli.run import run
 
@@ -84,9 +87,13 @@ class InProcess:
     def __init__(self, capsys, folder: Path) -> None:
         self.capsys, self.folder = capsys, folder
 
-    def __call__(self, *arguments: object) -> CommandResult:
+    def __call__(self, *arguments: object, given: str | bytes | None = None) -> CommandResult:
+        """The result, with `given` on standard input."""
         self.capsys.readouterr()
-        with contextlib.chdir(self.folder):
+        with contextlib.chdir(self.folder), pytest.MonkeyPatch.context() as patch:
+            if given is not None:
+                data = given.encode() if isinstance(given, str) else given
+                patch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(data))))
             code = run([str(argument) for argument in arguments])
         return CommandResult(code, *self.capsys.readouterr())
 

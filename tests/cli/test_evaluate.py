@@ -134,9 +134,9 @@ def test_what_is_learned_later_is_left_out_too_and_what_is_forgotten_is_new(shop
     assert printed_figures(succeeded(inside("evaluate", model, shop.customers)))[0] == "cross-fitted leave-one-out"
 
 
-def test_a_pipe_is_judged_as_new(shop, tmp_path):
+def test_a_pipe_is_judged_as_new(shop, inside):
     """A pipe's digest is known only after its rows were judged."""
-    done = deciban("evaluate", shop.churn, "-", "--json", cwd=tmp_path, given=shop.customers.read_bytes())
+    done = inside("evaluate", shop.churn, "-", "--json", given=shop.customers.read_bytes())
     assert succeeded(done).json()["accuracy"] == as_new(shop.churn, shop.customers)[0]
 
 

@@ -272,7 +272,7 @@ def test_columns_of_csv_are_copied_as_they_are_written(given, inside):
         out = (inside.folder / "out.csv").read_text()
     else:
         data = (inside.folder / "a.csv").read_text()
-        out = succeeded(deciban("predict", "a.deciban", "-", cwd=inside.folder, given=data)).out
+        out = succeeded(inside("predict", "a.deciban", "-", given=data)).out
     assert [line.rsplit(",", 2)[0] for line in out.splitlines()[1:]] == rows * 10
     succeeded(inside("predict", "a.deciban", "a.csv", "-o", "out.jsonl"))
     first = json.loads((inside.folder / "out.jsonl").read_text().splitlines()[0])
@@ -407,8 +407,8 @@ def test_predicting_imports_nothing_that_takes_long(model, data, more, shop, tmp
 TEXTS = ["Free tickets, claim your prize", "See you at lunch, then"]
 
 
-def answered(shop, folder, given, *options):
-    done = deciban("predict", shop.spam, "-", *options, cwd=folder, given=given)
+def answered(shop, inside, given, *options):
+    done = inside("predict", shop.spam, "-", *options, given=given)
     return succeeded(done).out.splitlines(), done.err
 
 
@@ -422,14 +422,14 @@ def answered(shop, folder, given, *options):
     ],
     ids=["texts", "the column of the model", "another name", "a table"],
 )
-def test_a_first_line_that_names_no_column_is_a_text(given, column, shop, tmp_path):
+def test_a_first_line_that_names_no_column_is_a_text(given, column, shop, inside):
     if column is None:  # the model's texts are in `message`, which this table does not have
-        done = deciban("predict", shop.spam, "-", cwd=tmp_path, given=given)
+        done = inside("predict", shop.spam, "-", given=given)
         assert done.code == 2
         assert "'message'" in done.err
         assert "--format lines" in done.err
         return
-    lines, said = answered(shop, tmp_path, given)
+    lines, said = answered(shop, inside, given)
     assert lines[0].split(",")[0] == column
     assert len(lines) == 1 + len(TEXTS)
     assert (column == "text") == ("one text per line" in said)
@@ -437,12 +437,12 @@ def test_a_first_line_that_names_no_column_is_a_text(given, column, shop, tmp_pa
     assert [line.rsplit(",", 2)[1] for line in lines[1:]] == predicted
 
 
-def test_options_say_what_a_first_line_is(shop, tmp_path):
-    lines, said = answered(shop, tmp_path, "Ok\n" + TEXTS[0], "--no-header", "--only")
+def test_options_say_what_a_first_line_is(shop, inside):
+    lines, said = answered(shop, inside, "Ok\n" + TEXTS[0], "--no-header", "--only")
     assert (len(lines), said) == (3, "")
-    lines, _ = answered(shop, tmp_path, "My own words\n" + TEXTS[1].replace(",", ""), "--header", "--only")
+    lines, _ = answered(shop, inside, "My own words\n" + TEXTS[1].replace(",", ""), "--header", "--only")
     assert len(lines) == 2
-    lines, said = answered(shop, tmp_path, "\n".join(TEXTS), "--format", "lines", "--only")
+    lines, said = answered(shop, inside, "\n".join(TEXTS), "--format", "lines", "--only")
     assert (len(lines), said) == (3, "")
-    done = succeeded(deciban("explain", shop.spam, "-", "--row", "2", cwd=tmp_path, given="\n".join(TEXTS)))
+    done = succeeded(inside("explain", shop.spam, "-", "--row", "2", given="\n".join(TEXTS)))
     assert "lunch" in done.out

@@ -228,6 +228,19 @@ def test_dense(dtype, layout, k):
             assert np.flatnonzero(np.isnan(out).any(axis=1)).tolist() == [N // 2]
 
 
+@pytest.mark.parametrize("layout", ["C", "Fortran", "strided", "reversed"])
+def test_dense_of_every_integer(layout):
+    """Small integers of 64 bits become doubles by another way than large ones; a row may have both."""
+    edges = [0, 1, 2**51 - 1, 2**51, 2**51 + 1, 2**52, 2**53 + 1, 2**63 - 1]
+    values = np.array([*edges, *(-edge for edge in edges), -(2**63)], dtype=np.int64)
+    X = np.random.default_rng(7).choice(values, size=(N, D))
+    X[0], X[1] = 2**51 - 1, -(2**51)  # rows of small ones alone
+    out, centre = np.empty((N, D)), np.ones(D)
+    for how, expected in (((), X.astype(float)), ((centre,), X.astype(float) - 1.0), ((None, True, 1.0), X > 1)):
+        scores.dense_dot(layouts(X)[layout], in_panels(np.eye(D)), np.zeros(D), out, *how)
+        np.testing.assert_array_equal(out, expected)
+
+
 def test_many_columns_and_few_rows():
     rng = np.random.default_rng(7)
     for n, d, k in ((1, 5000, 3), (3, 9000, 13), (20, 600, 2), (5, 0, 3)):

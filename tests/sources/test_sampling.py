@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv as python_csv
 import gzip
 import hashlib
+import io
 import json
 from itertools import pairwise
 
@@ -11,10 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from deciban._kernel import csv as kernel
 from deciban.errors import DecibanError
 from deciban.sources import base, csv, open_source
 from deciban.sources.base import even_spans
+from deciban.sources.blocks import RecordBlock
+from deciban.sources.input_file import InputFile
 
 N_ROWS = 20_000
 
@@ -64,6 +71,32 @@ def test_a_sample_is_spread_evenly_over_all_files_in_their_order(tmp_path, endin
     # Every hundredth of the rows, or its neighbour, is there: 64 places are about 300 rows apart.
     gaps = np.diff(np.concatenate([[0], sampled, [3 * third]]))
     assert gaps.max() < 2.5 * third * 3 / 64
+
+
+def test_a_sample_of_fields_in_quotes_is_read_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("deciban.sources.blocks.BLOCK_BYTES", 1 << 14)
+    write(tmp_path / "a.csv", table_of(0, N_ROWS), ".csv")
+    source = open_source([tmp_path / "a.csv"])
+    monkeypatch.setattr(source, "_excerpts_by_scanning", None)  # not called
+    sampled = source.sample(640)
+    assert 600 <= sampled.num_rows <= 640
+    assert sampled.column("text").to_pylist() == [f"text, {i:.0f}" for i in sampled.column("i").to_pylist()]
+
+
+CELLS = st.lists(st.sampled_from(["a", " ", '"', "\n", ",", "\r\n"]), max_size=6).map("".join)
+QUOTING = st.sampled_from([python_csv.QUOTE_MINIMAL, python_csv.QUOTE_ALL])
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8), QUOTING)
+def test_no_line_inside_quotes_is_taken_for_the_start_of_a_record(rows, quoting):
+    text = io.StringIO(newline="")
+    python_csv.writer(text, quoting=quoting, lineterminator="\n").writerows(rows)
+    data = text.getvalue().encode()
+    file = csv.CsvFile(InputFile.of_bytes(b"a,b\n" + data, "a.csv"), "utf-8", ",", header=True)
+    for at in (i + 1 for i, byte in enumerate(data) if byte == ord("\n")):
+        _, opened = kernel.last_end(data[:at], ord(","), ord("\n"))
+        if opened >= 0:
+            assert file.may_begin_inside(RecordBlock(data[at:], 0, 0))
 
 
 def test_a_sample_is_everything_where_that_is_not_more(tmp_path, ending):

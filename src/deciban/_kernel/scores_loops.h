@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lanes.h"
 #include "loops.h"
@@ -152,46 +153,78 @@ DEFINE_PLACES(places_double, double, double)
 
 /* ---- dense rows ---- */
 
-/* Rows as doubles, one after the other; minus `centre` if there is one, or with `threshold` 1 above it and 0 up to it,
- * NaN staying NaN. Where columns are contiguous, eight rows at a time: as many as a line of the cache holds. */
-#define DEFINE_GATHER(NAME, NUMBER)                                                                                    \
-    CLONES static void NAME(const char *x, ptrdiff_t down, ptrdiff_t across, ptrdiff_t n, ptrdiff_t d,                 \
-                            const double *restrict centre, const double *threshold, double *restrict to) {             \
-        if (across == sizeof(NUMBER)) {                                                                                \
-            for (ptrdiff_t i = 0; i < n; i++, x += down) {                                                             \
-                const NUMBER *restrict row = (const NUMBER *)x;                                                        \
-                double *restrict mine = to + i * d;                                                                    \
-                if (centre)                                                                                            \
-                    for (ptrdiff_t j = 0; j < d; j++) mine[j] = (double)row[j] - centre[j];                            \
-                else if (threshold)                                                                                    \
-                    for (ptrdiff_t j = 0; j < d; j++) mine[j] = BINARY((double)row[j], *threshold);                    \
-                else                                                                                                   \
-                    for (ptrdiff_t j = 0; j < d; j++) mine[j] = (double)row[j];                                        \
-            }                                                                                                          \
-            return;                                                                                                    \
-        }                                                                                                              \
-        for (ptrdiff_t i = 0; i < n; i += 8) {                                                                         \
-            const ptrdiff_t some = n - i < 8 ? n - i : 8;                                                              \
-            double *restrict mine = to + i * d;                                                                        \
-            for (ptrdiff_t j = 0; j < d; j++) {                                                                        \
-                const char *column = x + i * down + j * across;                                                        \
-                if (some == 8) FETCH(column + 16 * down);                                                              \
-                for (ptrdiff_t r = 0; r < some; r++) mine[r * d + j] = (double)*(const NUMBER *)(column + r * down);   \
-            }                                                                                                          \
-        }                                                                                                              \
-        if (centre)                                                                                                    \
-            for (ptrdiff_t i = 0; i < n; i++)                                                                          \
-                for (ptrdiff_t j = 0; j < d; j++) to[i * d + j] -= centre[j];                                          \
-        else if (threshold)                                                                                            \
-            for (ptrdiff_t i = 0; i < n * d; i++) to[i] = BINARY(to[i], *threshold);                                   \
-    }
-
 #define BINARY(value, threshold) ((value) > (threshold) ? 1.0 : (value) == (value) ? 0.0 : (value))
 
-DEFINE_GATHER(gather_int, int)
-DEFINE_GATHER(gather_long, long long)
-DEFINE_GATHER(gather_single, float)
-DEFINE_GATHER(gather_double, double)
+/* A row as doubles; minus `centre` if there is one, or with `threshold` 1 above it and 0 up to it, NaN staying NaN. */
+#define DEFINE_WIDEN(NAME, NUMBER)                                                                                     \
+    INLINE void NAME(const NUMBER *restrict x, ptrdiff_t d, const double *restrict centre, const double *threshold,    \
+                     double *restrict to) {                                                                            \
+        if (centre)                                                                                                    \
+            for (ptrdiff_t j = 0; j < d; j++) to[j] = (double)x[j] - centre[j];                                        \
+        else if (threshold)                                                                                            \
+            for (ptrdiff_t j = 0; j < d; j++) to[j] = BINARY((double)x[j], *threshold);                                \
+        else                                                                                                           \
+            for (ptrdiff_t j = 0; j < d; j++) to[j] = (double)x[j];                                                    \
+    }
+
+DEFINE_WIDEN(widen_int, int)
+DEFINE_WIDEN(widen_single, float)
+DEFINE_WIDEN(widen_double, double)
+
+/* The same for a row that is one of doubles already. */
+INLINE void move_or_compare(double *restrict row, ptrdiff_t d, const double *restrict centre, const double *threshold) {
+    if (centre)
+        for (ptrdiff_t j = 0; j < d; j++) row[j] -= centre[j];
+    else if (threshold)
+        for (ptrdiff_t j = 0; j < d; j++) row[j] = BINARY(row[j], *threshold);
+}
+
+/* Numbers of 64 bits have no vector instruction for it before AVX-512: where 0 <= m < 2^52, the bits of m are the last
+ * of the double 2^52 + m. */
+INLINE void widen_long(const long long *restrict x, ptrdiff_t d, const double *restrict centre,
+                       const double *threshold, double *restrict to) {
+    uint64_t large = 0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        uint64_t bits = (uint64_t)x[j] + ((uint64_t)1 << 51);
+        large |= bits >> 52;
+        bits |= (uint64_t)0x433 << 52;
+        memcpy(to + j, &bits, sizeof(double));
+        to[j] -= 6755399441055744.0; /* 2^52 + 2^51 */
+    }
+    if (large)
+        for (ptrdiff_t j = 0; j < d; j++) to[j] = (double)x[j];
+    move_or_compare(to, d, centre, threshold);
+}
+
+/* Rows as doubles, one after the other. Where a column's entries are closer together than a row's, eight rows at a time:
+ * as many as a line of the cache holds. */
+#define DEFINE_GATHER(NAME, NUMBER, WIDEN)                                                                             \
+    CLONES static void NAME(const char *x, ptrdiff_t down, ptrdiff_t across, ptrdiff_t n, ptrdiff_t d,                 \
+                            const double *restrict centre, const double *threshold, double *restrict to) {             \
+        const int by_rows = (across < 0 ? -across : across) < (down < 0 ? -down : down);                               \
+        for (ptrdiff_t i = 0; i < n; i += 8, x += 8 * down, to += 8 * d) {                                             \
+            const ptrdiff_t some = n - i < 8 ? n - i : 8;                                                              \
+            if (across == sizeof(NUMBER)) {                                                                            \
+                for (ptrdiff_t r = 0; r < some; r++)                                                                   \
+                    WIDEN((const NUMBER *)(x + r * down), d, centre, threshold, to + r * d);                           \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (ptrdiff_t r = 0; by_rows && r < some; r++)                                                            \
+                for (ptrdiff_t j = 0; j < d; j++)                                                                      \
+                    to[r * d + j] = (double)*(const NUMBER *)(x + r * down + j * across);                              \
+            for (ptrdiff_t j = 0; !by_rows && j < d; j++) {                                                            \
+                if (some == 8) FETCH(x + 16 * down + j * across);                                                      \
+                for (ptrdiff_t r = 0; r < some; r++)                                                                   \
+                    to[r * d + j] = (double)*(const NUMBER *)(x + r * down + j * across);                              \
+            }                                                                                                          \
+            for (ptrdiff_t r = 0; r < some; r++) move_or_compare(to + r * d, d, centre, threshold);                    \
+        }                                                                                                              \
+    }
+
+DEFINE_GATHER(gather_int, int, widen_int)
+DEFINE_GATHER(gather_long, long long, widen_long)
+DEFINE_GATHER(gather_single, float, widen_single)
+DEFINE_GATHER(gather_double, double, widen_double)
 
 /* Memory is idle while products are computed: fetch the rows that come next. */
 INLINE void fetch_rows(const double *next, ptrdiff_t numbers) {

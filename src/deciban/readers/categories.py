@@ -77,11 +77,15 @@ def is_codes(X: Any) -> bool:
 
 
 def as_codes(X: Any) -> Array:
-    """Numbers of a type that the kernels count; sparse rows become dense, of the smallest type."""
+    """Numbers of a type that the kernels count, without gaps, since they are read twice.
+
+    Sparse rows become dense, of the smallest type.
+    """
     if issparse(X):
         low, high = value_range(X.data) if X.nnz else (0.0, 0.0)
         small = 0 <= low <= high < 256 and not np.isnan(X.data.sum())
         return np.asarray(X.astype(np.uint8 if small else np.float64).toarray())
+    X = X if X.flags.forc else np.ascontiguousarray(X)
     if X.dtype == bool:
         return np.asarray(X.view(np.uint8))
     return np.asarray(X if X.dtype.type in CODE_TYPES else X.astype(np.float64 if X.dtype.kind == "f" else np.int64))

@@ -28,12 +28,14 @@ class CountReader(Reader):
 
     def learn(self, X: Any, known: Any, labels: Labels, weight: Floats | None) -> Entries:
         del known, labels, weight
+        X = by_rows(X)
         self.check(X)
-        return Entries([by_rows(X)], (Columns(X.shape[1], self.names),))
+        return Entries([X], (Columns(X.shape[1], self.names),))
 
     def score(self, X: Any, model: Any) -> Entries:
+        X = by_rows(X)
         self.check(X)
-        return Entries([by_rows(X)], model.schema.blocks)
+        return Entries([X], model.schema.blocks)
 
     def native(self, rows: Data, model: Any) -> Array:
         del model
@@ -54,8 +56,10 @@ class CountReader(Reader):
 
 
 def by_rows(X: Matrix) -> Matrix:
-    """Sparse rows in row order (CSR)."""
-    return X.tocsr() if issparse(X) and X.format != "csr" else X
+    """Sparse rows in row order (CSR); dense ones without gaps, since they are read twice."""
+    if issparse(X):
+        return X if X.format == "csr" else X.tocsr()
+    return X if X.flags.forc else np.ascontiguousarray(X)
 
 
 def check_binary(values: Array) -> None:

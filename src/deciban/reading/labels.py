@@ -10,6 +10,7 @@ import numpy as np
 from deciban._kernel import counts
 from deciban._typing import Array, Codes, Floats
 from deciban.errors import DecibanError, KindError, warn
+from deciban.reading.arrow import integers
 from deciban.reading.missing import missing_where
 from deciban.show import plain
 
@@ -134,7 +135,7 @@ def read_arrow(y: Any) -> Labels:
         coded = pa.array([], pa.string()).dictionary_encode()
     values = coded.dictionary.to_pylist()
     missing = [value is None or value != value for value in values]
-    indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    indices = integers(coded.indices, -1)
     used = np.zeros(len(values) + 1, dtype=bool)
     used[indices] = True  # −1 is the last
     present = [i for i, is_missing in enumerate(missing) if used[i] and not is_missing]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -71,8 +72,15 @@ class CsvFile(RecordFile):
         return OpenedRecords(data[end:], stream, 1 + data.count(end_of_line, 0, end))
 
     def may_begin_inside(self, block: RecordBlock) -> bool:
-        """True if there are quotes: a line may end inside them, and which quote opens is known only from the start."""
-        return self.dialect.quoted and b'"' in block.data
+        """Whether the first quote that is not one of a doubled pair may close a field.
+
+        If it does, a delimiter or the end of a line follows. If the block begins with a record, it opens a field, and
+        most often something else follows.
+        """
+        if not self.dialect.quoted or b'"' not in block.data:
+            return False
+        delimiter = re.escape(self.dialect.delimiter.encode())
+        return re.match(rb'(?:[^"]|"")*+(?:" *(?:[\r\n]|' + delimiter + rb"|\Z)|\Z)", block.data) is not None
 
     def count(self, block: RecordBlock) -> int:
         names = self.dialect.names

@@ -281,7 +281,7 @@ class Records(Source):
                     sufficient = begin + int(SLACK * length * wanted) + 1024
                     stop = max(min(end, sufficient), first if begin == 0 else 0)
                     block = RecordBlock(record_file.records_between(begin, min(stop, size)), 0, 0)
-                    if record_file.may_begin_inside(block):
+                    if begin > 0 and record_file.may_begin_inside(block):
                         return None
                     try:
                         excerpts.append(Excerpt(record_file, block, min(wanted, record_file.count(block))))
