@@ -650,6 +650,9 @@ def test_learning_adds_up(name, data):
     for share in shares[1:]:
         never = never.learned(*sample.part(share))
     same_sums(left, never, "forgotten", whole)
+    taken_out = whole.without(*sample.part(shares[0]))
+    np.testing.assert_allclose(taken_out.evidence(sample.rows), left.evidence(sample.rows), rtol=1e-7, atol=1e-7)
+    same_sums(taken_out, never, "taken out", whole)
     nothing = left
     for part in each[1:]:
         nothing = nothing.plus(part, -1.0)
