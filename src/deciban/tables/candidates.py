@@ -62,7 +62,7 @@ def note(tried: Tried, loss: float, expert: Expert, evidence: Floats) -> None:
     best = best_of(tried)
     for i, one in enumerate(tried):
         if one.evidence is not None and one is not best and not one.expert.is_default:
-            tried[i] = one._replace(evidence=None)
+            tried[i] = Try(one.loss, one.expert, None)
 
 
 def no_progress(step: int, loss: float) -> None:
@@ -196,9 +196,10 @@ class Candidates:
         least, best, _ = best_of(whole)
         assert isinstance(best, gaussians.Gaussians)
         pieces: Tried = []
+        axes: dict[str, Floats] = {}
         diagonals = sorted({best.shape.diagonal, 0.1})
         for most in PIECE_COUNTS:
-            before, cut = len(cut.owner), gaussians.cut_classes(X, sample.y, sample.k, most)
+            before, cut = len(cut.owner), gaussians.cut_classes(X, sample.y, sample.k, most, axes)
             if len(cut.owner) == before:
                 break
             tried = self._shapes(view, cut, gaussians.LEANS[1:4], diagonals)
@@ -300,8 +301,12 @@ class Candidates:
                 best = best_of(tried).expert
                 assert isinstance(best, gaussians.Gaussians)
                 leans, tails_tried = [best.shape.lean], [best.shape.tails]
-            axes = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight)
-            for lean, forms in zip(leans, axes.forms(leans), strict=True):
+            if len(leans) > 1:
+                all_forms = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight).forms(leans)
+            else:  # common axes of several do not pay for one
+                shape = gaussians.Shape(leans[0], diagonal, tails_tried[0])
+                all_forms = [gaussians.forms_without(X_some, moments, shape, target, own, row_weight)]
+            for lean, forms in zip(leans, all_forms, strict=True):
                 for tails in tails_tried:
                     evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
                     loss = log_loss(limited(evidence), sample.log_prior, y, w)

@@ -106,7 +106,7 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
     left_out = chosen.left_out.spread(places, m + d)
     candidates = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *tried.tried]
     weights = iter(pool.weights)
-    candidates = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in candidates]
+    candidates = [replace(c, weight=float(next(weights))) if c.chosen else c for c in candidates]
     table, which = log_class_prior_without("empirical", model.weight, y, w)
     prior = table[which]
     scores = chosen.left_out.pooled(chosen.pool, vectors, y, mark, prior, w) + prior

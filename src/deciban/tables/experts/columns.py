@@ -358,4 +358,5 @@ def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:
 
 def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
     """The mean of these."""
-    return float(np.average(row_losses(evidence, log_prior, y), weights=weight))
+    losses = row_losses(evidence, log_prior, y)
+    return float(losses.mean() if weight is None else np.average(losses, weights=weight))
