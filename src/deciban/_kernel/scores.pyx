@@ -148,17 +148,21 @@ def code_own(const code[:, :] X, const int[::1] y, const Py_ssize_t[::1] offset,
 def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::1] taken, const Py_ssize_t[::1] offset,
                           const double[:, ::1] counts, const double[::1] back, const double[::1] own,
                           const double[::1] strength, const double[:, ::1] total, double faint,
-                          const double[::1] weights, const Py_ssize_t[::1] place, double[:, ::1] out,
-                          double[:, :, ::1] each):
+                          const double[::1] weights, const Py_ssize_t[::1] place, double[:, :] out,
+                          double[:, :, :] each):
     """The evidence of columns of codes about learned rows of classes y, each without itself, less its mean over the classes.
 
     `counts` (cells, k) are the smoothed counts of values in each class, `back` (cells,) those in
     all classes, `own` the share of a row's weight that stays in its own cell, `total` (d, k) the weight of each class.
     Column j adds weights[j] times its evidence to out (n, k), and if place[j] ≥ 0 it is also stored in each[:, place[j]].
+    Both may be parts of larger arrays, with the classes of a row side by side.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell, lines = counts.shape[0], own_class
     cdef double s, gone, rest, mean, less, prior, left, mine, w
     cdef double* line
+    cdef double* to
+    if k > 1 and (out.strides[1] != sizeof(double) or (each.shape[1] and each.strides[2] != sizeof(double))):
+        raise ValueError("the classes of a row must be side by side in out and in each")
     # The evidence about other classes is the same for all rows of one weight with a value, and is computed once.
     lines = lines if 2 * lines < n * d else 1
     cdef double* table = <double*> malloc((lines * (k + 2) + d + 1) * sizeof(double))
@@ -201,15 +205,17 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
                     mean += mine - line[own_class]
                 mean /= k
                 w = weights[j]
+                to = &out[i, 0]
                 for c in range(k):
-                    out[i, c] += w * (line[c] - mean)
+                    to[c] += w * (line[c] - mean)
                 if own_class >= 0:
-                    out[i, own_class] += w * (mine - line[own_class])
+                    to[own_class] += w * (mine - line[own_class])
                 if place[j] >= 0:
+                    to = &each[i, place[j], 0]
                     for c in range(k):
-                        each[i, place[j], c] = line[c] - mean
+                        to[c] = line[c] - mean
                     if own_class >= 0:
-                        each[i, place[j], own_class] = mine - mean
+                        to[own_class] = mine - mean
     free(table)
 
 

@@ -241,7 +241,7 @@ def evidence_vectors(
     m, removed = len(model.experts), w if learned else np.zeros(len(rows))
     out = np.zeros((len(rows), m + len(columns), sample.k))
     whole = np.ones(len(model.columns.smoothings))
-    out[:, 0], out[:, m:] = model.columns.weighted_evidence_without(rows, y, removed, whole, columns)
+    model.columns.weighted_evidence_without(rows, y, removed, whole, columns, (out[:, 0], out[:, m:]))
 
     def work(i: int) -> None:
         expert = model.experts[i]
@@ -354,8 +354,11 @@ def scores_without(
             none = np.zeros(0, dtype=np.intp)
             inside = expert.weighted_evidence_without(*kept, column_weights, none)[0]
             return f, inside, expert.weighted_evidence(gone.rows, column_weights)
-        inside = r * expert.limited(expert.evidence_without(*kept))
-        return f, inside, r * expert.limited(expert.evidence_unlearned(gone.rows, gone.y))
+        inside = expert.limited(expert.evidence_without(*kept))
+        outside = expert.limited(expert.evidence_unlearned(gone.rows, gone.y))
+        inside *= r
+        outside *= r
+        return f, inside, outside
 
     total = np.tile(pool.offsets, (len(which), len(y), 1))
     for f, inside, outside in in_threads(work, len(used) * len(which), workers):
