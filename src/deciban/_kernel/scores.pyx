@@ -270,6 +270,37 @@ def losses(const double[:, :] evidence, const double[::1] log_prior, const int[:
     free(room)
 
 
+def limited_losses(const double[:, ::1] evidence, const double[::1] scales, double most, const double[::1] log_prior,
+                   const int[::1] y, const double[::1] weight, double[::1] out):
+    """out[s] = the mean, by weight, of the `losses` of evidence (n, k) times scales[s], after `limit`."""
+    cdef Py_ssize_t n = evidence.shape[0], k = evidence.shape[1], i, c, s
+    cdef double sum_, total, w
+    if y.shape[0] != n or log_prior.shape[0] != k or (weight is not None and weight.shape[0] != n):
+        raise ValueError(f"evidence is ({n}, {k}): y and weight must have {n} entries, log_prior {k}")
+    if out.shape[0] != scales.shape[0]:
+        raise ValueError(f"there are {scales.shape[0]} scales: out must have as many places, not {out.shape[0]}")
+    for i in range(n):
+        if y[i] < 0 or y[i] >= k:
+            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
+    cdef double* room = <double*> malloc((3 * k + LANES) * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    cdef double* scaled = room + k + LANES
+    cdef double* limited = scaled + k
+    with nogil:
+        for s in range(scales.shape[0]):
+            sum_, total = 0.0, 0.0
+            for i in range(n):
+                w = 1.0 if weight is None else weight[i]
+                for c in range(k):
+                    scaled[c] = scales[s] * evidence[i, c]
+                limit_row(scaled, k, most, limited)
+                sum_ += w * loss_of_row(limited, &log_prior[0], k, y[i], room)
+                total += w
+            out[s] = sum_ / total
+    free(room)
+
+
 def smoothing_losses(const double[:, ::1] counts, const double[:, :, ::1] smooth, const double[:, ::1] rest,
                      const double[:, ::1] kept, const double[::1] strength, const double[::1] log_prior, double taken,
                      double[::1] out):

@@ -18,8 +18,8 @@ from deciban._typing import Codes, Floats
 from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM
 from deciban.tables.encode import UNSEEN, Cuts, EncodedRows, coarse_codes
 from deciban.tables.experts import contexts, forest, fourier, gaussians, ordered
-from deciban.tables.experts.base import CALIBRATED_LIMIT, SCALES, Expert, limited
-from deciban.tables.experts.columns import ColumnDistributions, choose_smoothings, log_loss
+from deciban.tables.experts.base import CALIBRATED_LIMIT, SCALES, Expert
+from deciban.tables.experts.columns import ColumnDistributions, choose_smoothings, limited_losses
 from deciban.tables.experts.words import Words
 from deciban.tables.model import Candidate
 from deciban.tables.sample import Sample
@@ -154,8 +154,12 @@ class Candidates:
 
     def _best_scale(self, evidence: Floats, y: Codes, weight: Floats | None) -> tuple[float, float]:
         """The least log loss of evidence times a number, and that number."""
-        log_prior = self.sample.log_prior
-        return min((log_loss(limited(s * evidence, CALIBRATED_LIMIT), log_prior, y, weight), s) for s in SCALES)
+        losses = limited_losses(evidence, CALIBRATED_LIMIT, self.sample.log_prior, y, weight, SCALES)
+        return min(zip(losses.tolist(), SCALES, strict=True))
+
+    def _loss(self, expert: Expert, evidence: Floats, y: Codes, weight: Floats | None) -> float:
+        """The log loss of an expert's evidence, as it is weighted, about rows of classes y."""
+        return float(limited_losses(evidence, expert.limit, self.sample.log_prior, y, weight)[0])
 
     def _grid_rows(self, coordinates: int) -> tuple[EncodedRows, Codes, Floats | None]:
         """The rows on which settings with so many coordinates are compared, their classes and weights."""
@@ -244,7 +248,7 @@ class Candidates:
 
         def try_shape(expert: Expert) -> None:
             evidence = expert.evidence_without(rows, y, w)
-            note(tried, log_loss(expert.limited(evidence), sample.log_prior, y, w), expert, evidence)
+            note(tried, self._loss(expert, evidence, y, w), expert, evidence)
 
         for view in ("real", "scores"):
             moments = gaussians.Moments.of(getattr(sample.rows, view), sample.y, sample.weight, sample.k)
@@ -309,9 +313,9 @@ class Candidates:
             for lean, forms in zip(leans, all_forms, strict=True):
                 for tails in tails_tried:
                     evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
-                    loss = log_loss(limited(evidence), sample.log_prior, y, w)
                     shape = gaussians.Shape(lean, diagonal, tails)
-                    note(tried, loss, gaussians.Gaussians(view, shape, cut, target, moments, owner), evidence)
+                    expert = gaussians.Gaussians(view, shape, cut, target, moments, owner)
+                    note(tried, self._loss(expert, evidence, y, w), expert, evidence)
         return tried
 
     def _eval_weights(self, some: int) -> Floats | None:
@@ -334,8 +338,8 @@ class Candidates:
         for a, depth in enumerate(depths):
             for b, strength in enumerate(strengths):
                 own = np.ascontiguousarray(evidence[:, a, b])
-                loss = log_loss(limited(own), sample.log_prior, y, w)
-                note(tried, loss, trees.with_settings(int(depth), float(strength)), own)
+                expert = trees.with_settings(int(depth), float(strength))
+                note(tried, self._loss(expert, own, y, w), expert, own)
         best = self._best(tried)
         chosen = tried[best].expert
         assert isinstance(chosen, contexts.ContextTrees)
@@ -375,7 +379,7 @@ class Candidates:
         for strength in (forest.DEFAULT_STRENGTH,) if sample.too_few else forest.STRENGTHS:
             expert = replace(grown, strength=strength)
             evidence = expert.evidence_without(eval_rows, y[at], eval_w)
-            note(tried, log_loss(expert.limited(evidence), sample.log_prior, y[at], eval_w), expert, evidence)
+            note(tried, self._loss(expert, evidence, y[at], eval_w), expert, evidence)
         return [tried]
 
     def _words(self, place: int) -> list[Tried]:
@@ -383,5 +387,5 @@ class Candidates:
         column = sample.encoding.texts[place]
         expert = Words.chosen(column, place, sample.rows, sample.y, sample.k, sample.weight, sample.eval_index)
         evidence = expert.evidence_without(sample.eval_rows, sample.eval_y, sample.eval_weight)
-        loss = log_loss(expert.limited(evidence), sample.log_prior, sample.eval_y, sample.eval_weight)
+        loss = self._loss(expert, evidence, sample.eval_y, sample.eval_weight)
         return [[Try(loss, expert, evidence)]]

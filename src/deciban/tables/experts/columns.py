@@ -363,6 +363,20 @@ def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:
     return out
 
 
+def limited_losses(
+    evidence: Floats,
+    max_nats: float,
+    log_prior: Floats,
+    y: Codes,
+    weight: Floats | None = None,
+    scales: Sequence[float] = (1.0,),
+) -> Floats:
+    """`log_loss` of evidence times each of the scales, which is then `limited`."""
+    out = np.empty(len(scales))
+    kernel.limited_losses(np.ascontiguousarray(evidence), np.array(scales), max_nats, log_prior, y, weight, out)
+    return out
+
+
 def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
     """The mean of these."""
     losses = row_losses(evidence, log_prior, y)
