@@ -127,7 +127,7 @@ def no_order(sample: Sample, view="real", shape=None) -> OrderedGaussian:
 def no_contexts(sample: Sample, depth=2, strength=2.0, bins=5) -> ContextTrees:
     maps, levels = coarse_codes(sample.encoding, bins)
     chosen = ContextTrees.chosen(sample.rows, sample.y, sample.k, maps, levels, sample.weight)
-    return ContextTrees(chosen.maps, chosen.levels, chosen.parents, chosen.sums, chosen.k, depth, strength)
+    return ContextTrees(chosen.maps, chosen.levels, chosen.parents, chosen.later, chosen.k, depth, strength)
 
 
 def no_forest(sample: Sample, strength=2.0) -> Forest:

@@ -277,6 +277,40 @@ def test_leaving_out_is_right_where_many_rows_share_contexts():
         assert_close(out[i], expected)
 
 
+@given(tables(least_rows=1), st.integers(0, 30), st.integers(0, 4), strengths)
+def test_contexts_without_counts_are_those_of_the_other_rows(table, cut, depth, strength):
+    gone, rest = table.take(np.arange(len(table.y)) < cut), table.take(np.arange(len(table.y)) >= cut)
+    out, expected = np.zeros((len(table.y), table.k)), np.zeros((len(table.y), table.k))
+    table.contexts.without(*gone.counted, 2.0**-30).score(table.codes, depth, strength, out)
+    rest.contexts.score(table.codes, depth, strength, expected)
+    assert_close(out, expected)
+
+
+def test_counts_to_remove_are_checked(small):
+    ptr, keys, counts = small.counted
+    with pytest.raises(ValueError, match=r"ptr goes from"):
+        small.contexts.without(np.append(ptr[:-1], 99), keys, counts, 0.0)
+    with pytest.raises(ValueError, match=r"a row of counts has 1 entries"):
+        small.contexts.without(ptr, keys, counts[:, :1].copy(), 0.0)
+
+
+@pytest.mark.parametrize("weight", [None, 1.0, 0.3, 0.0])
+@pytest.mark.parametrize("left_out", [False, True])
+def test_many_rows_score_as_each_of_them_alone(left_out, weight):
+    """Those with equal codes are computed once, unless there are more codes than rows."""
+    rng = np.random.default_rng(13)
+    table = random_table(rng, 700, [3, 40, 4, 3], 3, random_parents(rng, 4, 3), gaps=0.1, unlabelled=0.1)
+    contexts, weights = table.contexts, None if weight is None else np.full(700, weight)
+    for depth in range(4):
+        own = {"own": table.y, "weight": weights} if left_out else {}
+        out, expected = np.zeros((700, 3)), np.zeros((700, 3))
+        contexts.score(table.codes, depth, 2.0, out, **own)
+        for i in range(700):
+            one = {"own": table.y[[i]], "weight": None if weights is None else weights[[i]]} if left_out else {}
+            contexts.score(table.codes[[i]], depth, 2.0, expected[i : i + 1], **one)
+        np.testing.assert_array_equal(out, expected)
+
+
 @pytest.mark.parametrize("rows", [1, 37])
 def test_contexts_that_do_not_fit_the_nearest_memory_score_the_same(rows):
     """Rows then go down together, sixteen at a time, and drop out at different depths."""

@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 from small_tables import NAMES, random_frame, random_sample, strange_frame
 
+from deciban._kernel import counts as kernel
 from deciban.errors import DecibanError
 from deciban.reading.columns import Levels, Numbers
 from deciban.reading.frames import Frame, read_frame
@@ -31,6 +32,7 @@ from deciban.tables.encode import (
     choose_encoding,
     choose_known,
     coarse_codes,
+    first_of_bins,
     marks,
 )
 
@@ -417,3 +419,34 @@ def test_names_are_those_of_the_sample():
 )
 def test_bins_know_how_many_decimals_values_have(values, decimals):
     assert choose_cuts(Numbers(np.array(values)), "x").decimals == decimals
+
+
+def bins_by_hand(count, bins):
+    frequent = count >= count.sum() / bins
+    while True:
+        rest = np.where(frequent, 0, count)
+        share = rest.sum() / max(1, bins - int(frequent.sum()))
+        opens = np.diff(np.floor((np.cumsum(rest) - rest / 2) / max(share, 1.0)), prepend=-1.0) > 0
+        opens |= frequent
+        opens[1:] |= frequent[:-1]
+        if opens.sum() < N_SMALL_CODES:
+            return np.flatnonzero(opens)
+        frequent &= count >= 2 * count[frequent].min()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bins_are_as_even_as_frequent_values_let_them_be(seed):
+    rng = np.random.default_rng(seed)
+    for size, most, bins in ((5, 3, 4), (60, 9, 32), (900, 40, 200), (600, 1_000, 150)):
+        count = np.where(rng.random(size) < 0.2, rng.integers(1, most, size) ** 2, rng.integers(1, 4, size))
+        assert first_of_bins(count, bins).tolist() == bins_by_hand(count, bins).tolist()
+    every_other = np.where(np.arange(800) % 2 == 0, 50 + seed, 1)  # frequent values split the others
+    every_other[::4] = 200
+    assert first_of_bins(every_other, 200).tolist() == bins_by_hand(every_other, 200).tolist()
+
+
+def test_counts_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="count 1 is 0"):
+        kernel.first_of_bins(np.array([1, 0]), 4, 254, np.zeros(2, dtype=np.int64))
+    with pytest.raises(ValueError, match="2 counts and 1 places"):
+        kernel.first_of_bins(np.array([1, 1]), 4, 254, np.zeros(1, dtype=np.int64))

@@ -30,6 +30,7 @@ from deciban.tables.experts.columns import (
     CATEGORIES,
     Smoothing,
     choose_smoothings,
+    limited_losses,
     log_loss,
     log_table,
     smoothing_losses,
@@ -650,6 +651,9 @@ def test_learning_adds_up(name, data):
     for share in shares[1:]:
         never = never.learned(*sample.part(share))
     same_sums(left, never, "forgotten", whole)
+    taken_out = whole.without(*sample.part(shares[0]))
+    np.testing.assert_allclose(taken_out.evidence(sample.rows), left.evidence(sample.rows), rtol=1e-7, atol=1e-7)
+    same_sums(taken_out, never, "taken out", whole)
     nothing = left
     for part in each[1:]:
         nothing = nothing.plus(part, -1.0)
@@ -766,6 +770,20 @@ def test_log_loss_is_that_of_the_posterior():
     losses = -np.log(p[np.arange(20), y])
     np.testing.assert_allclose(log_loss(evidence, log_prior, y), losses.mean())
     np.testing.assert_allclose(log_loss(evidence, log_prior, y, w), (w * losses).sum() / w.sum())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_losses_of_limited_evidence_at_several_scales(weighted):
+    rng = np.random.default_rng(1)
+    evidence, y = 30.0 * rng.normal(size=(40, 5)), rng.integers(0, 5, 40).astype(np.int32)
+    evidence[rng.random((40, 5)) < 0.1] = -np.inf
+    w, log_prior = rng.random(40) if weighted else None, np.log([0.4, 0.2, 0.2, 0.1, 0.1])
+    expected = [log_loss(limited(s * evidence, 12.0), log_prior, y, w) for s in (0.03, 0.5, 1.0)]
+    np.testing.assert_allclose(limited_losses(evidence, 12.0, log_prior, y, w, (0.03, 0.5, 1.0)), expected, rtol=1e-13)
+    with pytest.raises(ValueError, match="row 0 is of class 5"):
+        limited_losses(evidence, 12.0, log_prior, np.full(40, 5, dtype=np.int32))
+    with pytest.raises(ValueError, match="40 entries"):
+        limited_losses(evidence, 12.0, log_prior, y[1:])
 
 
 def test_moments_of_nothing():

@@ -17,6 +17,7 @@ def count(codes: Bytes, parents: Codes, y: Codes, weight: Floats | None, k: int)
 
 class Contexts:
     def __init__(self, ptr: Places, keys: Keys, counts: Floats, parents: Codes, levels: Codes, k: int) -> None: ...
+    def without(self, ptr: Places, keys: Keys, counts: Floats, residue: float) -> Contexts: ...
     def score(
         self,
         codes: Bytes,

@@ -41,8 +41,11 @@ cdef extern from "contexts_loops.h":
     int grow_tree(Tree *tree, const int64_t *ptr, const uint64_t *keys, const double *counts,
                   int64_t filled) noexcept nogil
     void free_tree(Tree *tree) noexcept nogil
+    int copy_tree(Tree *to, const Tree *source) noexcept nogil
+    void remove_counts(Tree *tree, const Tree *source, const int64_t *ptr, const uint64_t *keys, const double *counts,
+                       double residue) noexcept nogil
     int make_asked(Asked *asked, const Tree *tree, const int32_t *depths, int64_t count, const double *strengths,
-                   int64_t b) noexcept nogil
+                   int64_t b, int64_t n, int even) noexcept nogil
     void free_asked(Asked *asked) noexcept nogil
     void score_rows(const Tree *tree, const uint8_t *codes, int64_t n, const int32_t *own, const double *weight,
                     const Asked *asked, int adds, double *out) noexcept nogil
@@ -50,6 +53,7 @@ cdef extern from "contexts_loops.h":
     void sample_rows(const Tree *tree, const int32_t *order, const int32_t *y, int64_t n, int64_t depth,
                      double strength, const double *uniforms, uint8_t *out) noexcept nogil
     int64_t wrong_code(const uint8_t *codes, int64_t n, int64_t d, const uint8_t *levels) noexcept nogil
+    int same_weights(const double *weight, int64_t n) noexcept nogil
     int64_t filled_counts(const double *counts, int64_t size) noexcept nogil
     int64_t wrong_key(const uint64_t *keys, int64_t first, int64_t last, int64_t j, const int32_t *parents,
                       int64_t most, const int32_t *levels) noexcept nogil
@@ -167,6 +171,36 @@ cdef int gather(const uint8_t[:, ::1] codes, const int32_t[::1] y, const double[
     return 0
 
 
+cdef int64_t check_counted(const int64_t[::1] ptr, const uint64_t[::1] keys, const double[:, ::1] counts,
+                           const int32_t *parents, int64_t most, const int32_t *levels, int64_t d, int64_t k) except -1:
+    """Counts as `count` gives them; returns how many are above zero."""
+    cdef int64_t m = keys.shape[0], filled = 0, j, wrong
+    same("ptr", ptr.shape[0], d + 1)
+    same("counts", counts.shape[0], m)
+    same("a row of counts", counts.shape[1], k)
+    for j in range(d):
+        if ptr[j] > ptr[j + 1]:
+            raise ValueError(f"ptr decreases from {ptr[j]} to {ptr[j + 1]} at column {j}: it must ascend")
+    if ptr[0] != 0 or ptr[d] != m:
+        raise ValueError(f"ptr goes from {ptr[0]} to {ptr[d]}: it must go from 0 to the number of keys, {m}")
+    if m:
+        with nogil:
+            filled = filled_counts(&counts[0, 0], m * k)
+        if filled < 0:
+            wrong = -1 - filled
+            raise ValueError(f"the count of key {wrong // k}, class {wrong % k} is {counts[wrong // k, wrong % k]}: counts "
+                             "must be finite and not negative")
+    for j in range(d):
+        if ptr[j] == ptr[j + 1]:
+            continue
+        with nogil:
+            wrong = wrong_key(&keys[0], ptr[j], ptr[j + 1], j, parents + j * most, most, levels)
+        if wrong >= 0:
+            raise ValueError(f"key {wrong}, {keys[wrong]:#x}, of column {j} does not ascend, or holds a code that its column "
+                             "does not have")
+    return filled
+
+
 cdef object narrow(const int32_t[::1] levels):
     """Levels as bytes, as codes are."""
     check_levels(levels)
@@ -270,37 +304,13 @@ cdef class Contexts:
 
     def __cinit__(self, const int64_t[::1] ptr, const uint64_t[::1] keys, const double[:, ::1] counts,
                   const int32_t[:, ::1] parents, const int32_t[::1] levels, Py_ssize_t k):
-        cdef int64_t d = levels.shape[0], m = keys.shape[0], most = parents.shape[1], j, t, filled = 0, wrong
-        cdef const int32_t *mine
+        cdef int64_t d = levels.shape[0], m = keys.shape[0], most = parents.shape[1], j, t, filled
         cdef int enough
-        same("ptr", ptr.shape[0], d + 1)
         same("parents", parents.shape[0], d)
-        same("counts", counts.shape[0], m)
-        same("a row of counts", counts.shape[1], k)
         check_k(k)
         self.limits = narrow(levels)
         check_parents(parents)
-        for j in range(d):
-            if ptr[j] > ptr[j + 1]:
-                raise ValueError(f"ptr decreases from {ptr[j]} to {ptr[j + 1]} at column {j}: it must ascend")
-        if ptr[0] != 0 or ptr[d] != m:
-            raise ValueError(f"ptr goes from {ptr[0]} to {ptr[d]}: it must go from 0 to the number of keys, {m}")
-        if m:
-            with nogil:
-                filled = filled_counts(&counts[0, 0], m * k)
-            if filled < 0:
-                wrong = -1 - filled
-                raise ValueError(f"the count of key {wrong // k}, class {wrong % k} is {counts[wrong // k, wrong % k]}: counts "
-                                 "must be finite and not negative")
-        for j in range(d):
-            if ptr[j] == ptr[j + 1]:
-                continue
-            mine = &parents[j, 0] if most else NULL
-            with nogil:
-                wrong = wrong_key(&keys[0], ptr[j], ptr[j + 1], j, mine, most, &levels[0])
-            if wrong >= 0:
-                raise ValueError(f"key {wrong}, {keys[wrong]:#x}, of column {j} does not ascend, or holds a code that its column "
-                                 "does not have")
+        filled = check_counted(ptr, keys, counts, &parents[0, 0] if d and most else NULL, most, &levels[0] if d else NULL, d, k)
         self.make_room(d, k, most)
         for j in range(d):
             self.tree.levels[j] = levels[j]
@@ -332,6 +342,27 @@ cdef class Contexts:
     def __dealloc__(self):
         free_tree(&self.tree)
 
+    def without(self, const int64_t[::1] ptr, const uint64_t[::1] keys, const double[:, ::1] counts, double residue):
+        """The contexts without these counts, which are some of theirs.
+
+        What is left of a sum is 0 if it is at most `residue` times what it was.
+        """
+        cdef int64_t m = keys.shape[0]
+        cdef int enough
+        check_counted(ptr, keys, counts, self.tree.parents, self.tree.most, self.tree.levels, self.tree.d, self.tree.k)
+        none = np.zeros(0, dtype=np.int32)
+        cdef Contexts rest = Contexts(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.uint64), np.zeros((0, self.tree.k)),
+                                      none.reshape(0, 0), none, self.tree.k)
+        free_tree(&rest.tree)
+        rest.limits = self.limits
+        with nogil:
+            enough = copy_tree(&rest.tree, &self.tree)
+            if enough and m:
+                remove_counts(&rest.tree, &self.tree, &ptr[0], &keys[0], &counts[0, 0], residue)
+        if not enough:
+            raise MemoryError("not enough memory for these contexts")
+        return rest
+
     cdef int check_rows(self, const uint8_t[:, ::1] codes) except -1:
         same("a row of codes", codes.shape[1], self.tree.d)
         if codes.shape[0] and self.tree.d:
@@ -345,7 +376,7 @@ cdef class Contexts:
         cdef const int32_t *classes = NULL
         cdef const double *w = NULL
         cdef Asked asked
-        cdef int enough
+        cdef int enough, even
         self.check_rows(codes)
         for x in range(a):
             check_depth(depths[x])
@@ -362,7 +393,10 @@ cdef class Contexts:
         if n == 0:
             return 0
         with nogil:
-            enough = make_asked(&asked, &self.tree, depths, a, strengths, b)
+            even = w == NULL or same_weights(w, n)
+            if w != NULL and even and w[0] == 0.0:  # rows that were not counted
+                classes, w = NULL, NULL
+            enough = make_asked(&asked, &self.tree, depths, a, strengths, b, n, even)
             if enough:
                 score_rows(&self.tree, &codes[0, 0] if self.tree.d else NULL, n, classes, w, &asked, adds, out)
                 free_asked(&asked)
@@ -407,7 +441,7 @@ cdef class Contexts:
             return
         check_codes(&codes[0, 0], n, self.tree.d, &self.limits[0])
         with nogil:
-            enough = make_asked(&asked, &self.tree, &depth, 1, &strength, 1)
+            enough = make_asked(&asked, &self.tree, &depth, 1, &strength, 1, 1, True)
             if enough:
                 for i in range(n):
                     term_rows(&self.tree, &codes[i, 0], &asked, &out[i, 0, 0])

@@ -706,11 +706,15 @@ INLINE Node read_node(const Tree *tree, int64_t number, int64_t j, int64_t t, in
     return node;
 }
 
-/* The number of the node one parent deeper, −1 if that context was never seen. */
-INLINE int64_t deeper(const Tree *tree, const Node *node, int64_t j, int64_t t, const uint8_t *row) {
-    const int64_t p = row[tree->parents[j * tree->most + t]];
+/* The number of the node one parent deeper, where that has the code p; −1 if that context was never seen. */
+INLINE int64_t child_of(const Node *node, int64_t p) {
     if (p == UNSEEN || !has_bit(node->children, p)) return -1;
     return node->child + rank_of(node->children, p);
+}
+
+/* The same for a row. */
+INLINE int64_t deeper(const Tree *tree, const Node *node, int64_t j, int64_t t, const uint8_t *row) {
+    return child_of(node, row[tree->parents[j * tree->most + t]]);
 }
 
 /* A count without a row of weight w; rounding residue becomes zero. */
@@ -772,6 +776,70 @@ INLINE void refine(const Tree *tree, const Node *node, const double *strength, i
     }
 }
 
+/* ------------------------------------------------------------------ rows removed from a tree */
+
+/* A copy; returns 0 if memory runs out, and then the copy can still be freed. */
+static int copy_tree(Tree *to, const Tree *from) {
+    const int64_t d = from->d;
+    memset(to, 0, sizeof *to);
+    to->d = d;
+    to->k = from->k;
+    to->most = from->most;
+    to->nodes = to->nodes_room = from->nodes;
+    to->size = to->room = from->size;
+#define COPIED(name, count) \
+    to->name = malloc(((count) + 1) * sizeof *to->name); \
+    if (!to->name) return 0; \
+    if (count) memcpy(to->name, from->name, (count) * sizeof *to->name);
+    COPIED(parents, d * from->most)
+    COPIED(deepest, d)
+    COPIED(levels, d)
+    COPIED(root, d)
+    COPIED(where, from->nodes)
+    COPIED(words, from->size)
+    COPIED(offset, d + 1)
+    COPIED(seen, from->offset[d])
+    COPIED(all, d)
+#undef COPIED
+    return 1;
+}
+
+/* Takes w from what is left of a sum; rounding residue of the whole sum becomes zero. */
+INLINE void take_away(double *left, double whole, double w, double residue) {
+    *left -= w;
+    if (!(*left > whole * residue)) *left = 0.0;
+}
+
+/* Takes counts, as `count_all` gives them, out of `tree`, a copy of `from`, which holds them. Contexts that no row is
+   left in stay, and change nothing: (0 + s p)/(0 + s) = p. */
+MODERN static void remove_counts(Tree *tree, const Tree *from, const int64_t *ptr, const uint64_t *keys,
+                                 const double *counts, double residue) {
+    const int64_t k = tree->k;
+    for (int64_t j = 0; j < tree->d; j++)
+        for (int64_t e = ptr[j]; e < ptr[j + 1]; e++) {
+            const double *const gone = counts + e * k;
+            const int64_t v = (int64_t)(keys[e] & 255), value = tree->offset[j] + v;
+            double all = 0.0;
+            for (int64_t c = 0; c < k; c++) all += gone[c];
+            take_away(&tree->seen[value], from->seen[value], all, residue);
+            take_away(&tree->all[j], from->all[j], all, residue);
+            int64_t number = tree->root[j];
+            for (int64_t t = 0; number >= 0; t++) {
+                const Node node = read_node(from, number, j, t, v);
+                Word *const totals = tree->words + (node.totals - from->words);
+                Word *const mine = node.counts ? tree->words + (node.counts - from->words) : NULL;
+                for (int64_t x = 0; x < node.classes; x++) {
+                    const double w = gone[node.which ? node.which[x] : x];
+                    if (!(w > 0.0)) continue;
+                    take_away(&totals[x].sum, node.totals[x].sum, w, residue);
+                    if (mine) take_away(&mine[x].sum, node.counts[x].sum, w, residue);
+                }
+                const uint8_t p = (uint8_t)(keys[e] >> 8 * (tree->most - t));
+                number = t < tree->deepest[j] ? child_of(&node, p) : -1;
+            }
+        }
+}
+
 /* ------------------------------------------------------------------ scores */
 
 typedef double lanes __attribute__((vector_size(32), aligned(8), may_alias));
@@ -810,15 +878,24 @@ typedef struct {
     const double *strength;
     int64_t strengths, wide, size; /* requested; with padding to a whole vector; classes × wide, in whole vectors */
     int64_t batch;                 /* rows that walk a column's contexts together */
+    int64_t together;              /* rows that take a column in turn, so that equal ones are computed once; 0: none */
     double *p, *before;            /* (batch, size), (wide,) */
-    double *product, *sum;         /* (batch, depths, size) */
+    double *product, *sum;         /* (batch or together, depths, size) */
+    int32_t *id;                   /* (ROOM × together,) which of `known` a row with these codes has, −1: not yet */
+    double *known;                 /* (together, size) */
 } Asked;
 
-static void free_asked(Asked *asked) { free(asked->p); }
+enum { MIN_TOGETHER = 32, ROOM = 4 };
 
-/* Scratch for a walk over rows: one block of memory, all 1 at first. */
+static void free_asked(Asked *asked) {
+    free(asked->p);
+    free(asked->id);
+}
+
+/* Scratch for a walk over n rows of one weight (`even`) or of several: memory for numbers, all 1 at first, and for
+   places. */
 static int make_asked(Asked *asked, const Tree *tree, const int32_t *depths, int64_t count, const double *strengths,
-                      int64_t b) {
+                      int64_t b, int64_t n, int even) {
     const int64_t k = tree->k;
     memset(asked, 0, sizeof *asked);
     asked->depths = depths;
@@ -829,14 +906,25 @@ static int make_asked(Asked *asked, const Tree *tree, const int32_t *depths, int
     asked->size = (k * asked->wide + LANES - 1) / LANES * LANES;
     asked->batch = tree->size > NEAR ? BATCH : 1;
     while (asked->batch > 4 && asked->batch * (count + 1) * asked->size > NEAR) asked->batch /= 2;
-    const int64_t ps = asked->batch * asked->size, total = ps + 2 * count * ps + 2 * asked->wide;
+    if (even && count == 1 && n >= MIN_TOGETHER) {
+        asked->together = 4 * NEAR / asked->size;
+        if (asked->together > n) asked->together = n;
+        if (asked->together < MIN_TOGETHER) asked->together = 0;
+    }
+    const int64_t held = asked->together * asked->size, ps = asked->batch * asked->size;
+    const int64_t each = held > count * ps ? held : count * ps, total = ps + 2 * each + 2 * asked->wide + held;
     asked->p = malloc((total + 1) * sizeof *asked->p);
-    if (!asked->p) return 0;
+    asked->id = malloc((ROOM * asked->together + 1) * sizeof *asked->id);
+    if (!asked->p || !asked->id) {
+        free_asked(asked);
+        return 0;
+    }
     for (int64_t x = 0; x < total; x++) asked->p[x] = 1.0;
     asked->product = asked->p + ps;
-    asked->sum = asked->product + count * ps;
-    asked->before = asked->sum + count * ps;
+    asked->sum = asked->product + each;
+    asked->before = asked->sum + each;
     double *const strength = asked->before + asked->wide;
+    asked->known = strength + asked->wide;
     memcpy(strength, strengths, b * sizeof *strength); /* padding is 1 */
     asked->strength = strength;
     return 1;
@@ -900,15 +988,59 @@ INLINE void walk(const Tree *tree, const uint8_t *codes, int64_t rows, int64_t j
     }
 }
 
+/* The same for many rows of one weight. What a column adds depends on its value, its parents' and on the row's class, so
+   it is computed once for all rows that share them, if there are few enough of those. */
+INLINE void walk_together(const Tree *tree, const uint8_t *codes, int64_t rows, int64_t j, const int32_t *own,
+                          const double *weight, const Asked *asked, int64_t wide, int alone) {
+    const int64_t d = tree->d, size = asked->size;
+    const int64_t end = tree->deepest[j] < asked->most ? tree->deepest[j] : asked->most;
+    const int32_t *const parents = tree->parents + j * tree->most;
+    const int64_t owns = own ? tree->k + 1 : 1;
+    int64_t room = tree->levels[j] * owns, used = 0;
+    Asked mine = *asked;
+    for (int64_t t = 0; t < end && room <= ROOM * rows; t++) room *= tree->levels[parents[t]] + 1;
+    if (room > ROOM * rows) {
+        for (int64_t r = 0; r < rows; r += asked->batch) {
+            mine.product = asked->product + r * size;
+            mine.sum = asked->sum + r * size;
+            walk(tree, codes + r * d, rows - r < asked->batch ? rows - r : asked->batch, j, own ? own + r : NULL,
+                 weight ? weight + r : NULL, &mine, wide, alone);
+        }
+        return;
+    }
+    mine.count = 0; /* nothing is multiplied: p is all that is needed */
+    memset(asked->id, -1, room * sizeof *asked->id);
+    for (int64_t r = 0; r < rows; r++) {
+        const uint8_t *const row = codes + r * d;
+        if (row[j] == UNSEEN) continue;
+        int64_t place = row[j];
+        for (int64_t t = 0; t < end; t++) {
+            const int64_t levels = tree->levels[parents[t]], p = row[parents[t]];
+            place = place * (levels + 1) + (p < levels ? p : levels);
+        }
+        if (own) place = place * owns + (own[r] < 0 ? 0 : own[r] + 1);
+        if (asked->id[place] < 0) {
+            asked->id[place] = (int32_t)used;
+            for (int64_t x = 0; x < size; x++) asked->p[x] = 1.0;
+            walk(tree, row, 1, j, own ? own + r : NULL, weight ? weight + r : NULL, &mine, wide, 1);
+            memcpy(asked->known + used++ * size, asked->p, size * sizeof *asked->p);
+        }
+        multiply(asked->product + r * size, asked->sum + r * size, asked->known + asked->id[place] * size, size);
+    }
+}
+
 INLINE void score_wide(const Tree *tree, const uint8_t *codes, int64_t n, const int32_t *own, const double *weight,
                        const Asked *asked, int64_t wide, int alone, int adds, double *out) {
     const int64_t d = tree->d, k = tree->k, size = asked->size;
-    for (int64_t first = 0; first < n; first += asked->batch) {
-        const int64_t rows = n - first < asked->batch ? n - first : asked->batch;
+    const int64_t most = asked->together ? asked->together : asked->batch;
+    for (int64_t first = 0; first < n; first += most) {
+        const int64_t rows = n - first < most ? n - first : most;
+        const int32_t *const owned = own ? own + first : NULL;
+        const double *const weights = weight ? weight + first : NULL;
         begin(asked, rows);
         for (int64_t j = 0; j < d; j++)
-            walk(tree, codes + first * d, rows, j, own ? own + first : NULL, weight ? weight + first : NULL, asked, wide,
-                 alone);
+            if (asked->together) walk_together(tree, codes + first * d, rows, j, owned, weights, asked, wide, alone);
+            else walk(tree, codes + first * d, rows, j, owned, weights, asked, wide, alone);
         for (int64_t x = 0; x < rows * asked->count * size; x += size)
             for (int64_t s = 0; s < asked->strengths; s++, out += k)
                 for (int64_t c = 0; c < k; c++) {
@@ -1005,6 +1137,13 @@ CLONES static int64_t wrong_code(const uint8_t *codes, int64_t n, int64_t d, con
                 if (codes[i * d + j] >= levels[j] && codes[i * d + j] != UNSEEN) return i * d + j;
     }
     return -1;
+}
+
+/* Whether all weights are the same. */
+static int same_weights(const double *weight, int64_t n) {
+    for (int64_t i = 1; i < n; i++)
+        if (weight[i] != weight[0]) return 0;
+    return 1;
 }
 
 /* How many counts are above zero, or −1 − the index of the first that is negative or not finite. */

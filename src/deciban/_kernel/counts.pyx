@@ -1,5 +1,6 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Counts by class, from category codes and from sparse matrices; what values these hold; and the bins of numbers."""
+from libc.math cimport floor
 from libc.stdint cimport uint32_t, uint64_t
 
 cdef extern from "loops.h":
@@ -57,6 +58,54 @@ def bins(const double[::1] values, const double[::1] cuts, int[::1] out):
     if values.shape[0]:
         with nogil:
             bins_of(&values[0], values.shape[0], &cuts[0] if cuts.shape[0] else NULL, cuts.shape[0], &out[0])
+
+
+def first_of_bins(const long long[::1] count, Py_ssize_t bins, Py_ssize_t most, long long[::1] out):
+    """Where each bin begins among sorted values with these counts, written to `out`; returns how many there are.
+
+    A frequent value is a bin, and the others fill the remaining bins evenly, by the middle of each value's rows. If that
+    makes `most` bins or more, because frequent values split the others, only values twice as frequent are.
+    """
+    cdef Py_ssize_t m = count.shape[0], i, frequent, found = 0
+    cdef long long total = 0, rest, before, least
+    cdef double bar, share, place, last
+    cdef bint after, open_
+    if out.shape[0] != m or bins < 1 or most < 2:
+        raise ValueError(f"there are {m} counts and {out.shape[0]} places, for {bins} bins and fewer than {most}")
+    for i in range(m):
+        if count[i] < 1 or count[i] > 1 << 53:
+            raise ValueError(f"count {i} is {count[i]}: counts are numbers of rows")
+        total += count[i]
+    if not m:
+        return 0
+    bar = <double> total / <double> bins
+    with nogil:
+        while True:
+            frequent, rest, least = 0, 0, 0
+            for i in range(m):
+                if <double> count[i] >= bar:
+                    frequent += 1
+                    least = count[i] if least == 0 or count[i] < least else least
+                else:
+                    rest += count[i]
+            share = <double> rest / <double> max(1, bins - frequent)
+            share = max(share, 1.0)
+            found, before, last, after = 0, 0, -1.0, False
+            for i in range(m):
+                open_ = <double> count[i] >= bar
+                if open_:
+                    place = floor(<double> before / share)
+                else:
+                    before += count[i]
+                    place = floor((<double> before - <double> count[i] / 2.0) / share)
+                if open_ or after or place > last:
+                    out[found] = i
+                    found += 1
+                last, after = place, open_
+            if found < most or frequent == 0:
+                break
+            bar = max(bar, 2.0 * <double> least)
+    return found
 
 
 def heights(const double[::1] values, const double[::1] knots, const double[::1] height, double[:] out):

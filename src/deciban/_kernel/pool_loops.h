@@ -128,7 +128,8 @@ CLONES void pool_arrange(const double *x, int64_t n, int64_t g, int64_t k, const
 
 /* The Hessian of the objective: second derivatives by the coordinates `at` (m of them; weights, then offsets), (m, m),
    lower half. Every step-th row is used. A class with a posterior below `least` does not change it noticeably, unless
-   all are as small.
+   all are as small. A row that is of one class for certain has no curvature, and between two classes it is that of
+   their difference: p_c p_d (x_c − x_d)(x_c − x_d)ᵀ.
 
    An offset has a part in one class alone, so only the weights need products of vectors: with posterior p and mean x̄ of
    a row, offsets c and d add p_c [c = d] − p_c p_d, and a weight and offset c add p_c (x_c − x̄). `classes` has room for
@@ -155,9 +156,21 @@ CLONES void pool_curvature(const Problem *t, const double *p, const int64_t *at,
         const double bar = 0.1 * top < least ? 0.1 * top : least;
         for (int64_t c = 0; c < k; c++)
             if (q[c] >= bar && q[c] > 0.0) classes[some++] = c, kept += q[c];
+        if (some < 2) continue;
+        for (int64_t s = 0; s < some; s++) by[s] = q[classes[s]] / kept;
         memset(mean, 0, used * sizeof(double));
-        for (int64_t s = 0; s < some; s++) {
-            by[s] = q[classes[s]] / kept;
+        if (some == 2) {
+            const double *one = t->x + (i * k + classes[0]) * g, *two = t->x + (i * k + classes[1]) * g;
+            const double root = sqrt(by[0] * by[1] * share);
+            double *z = plus.z + plus.count;
+            for (int64_t a = 0; a < used; a++) {
+                const double first = one[at[a]], second = two[at[a]];
+                z[a * HELD] = root * (first - second);
+                mean[a] = by[0] * first + by[1] * second;
+            }
+            if (++plus.count == HELD) flush(&plus, used, m, out);
+        }
+        for (int64_t s = 0; s < some && some > 2; s++) {
             const double root = sqrt(by[s] * share);
             const double *row = t->x + (i * k + classes[s]) * g;
             double *z = plus.z + plus.count;
@@ -179,6 +192,7 @@ CLONES void pool_curvature(const Problem *t, const double *p, const int64_t *at,
                 if (place[classes[d]] >= 0) to[place[classes[d]]] -= mine * by[d];
             to[o] += mine;
         }
+        if (some == 2) continue;
         const double root = sqrt(share);
         for (int64_t a = 0; a < used; a++) minus.z[a * HELD + minus.count] = root * mean[a];
         if (++minus.count == HELD) flush(&minus, used, m, out);

@@ -148,17 +148,21 @@ def code_own(const code[:, :] X, const int[::1] y, const Py_ssize_t[::1] offset,
 def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::1] taken, const Py_ssize_t[::1] offset,
                           const double[:, ::1] counts, const double[::1] back, const double[::1] own,
                           const double[::1] strength, const double[:, ::1] total, double faint,
-                          const double[::1] weights, const Py_ssize_t[::1] place, double[:, ::1] out,
-                          double[:, :, ::1] each):
+                          const double[::1] weights, const Py_ssize_t[::1] place, double[:, :] out,
+                          double[:, :, :] each):
     """The evidence of columns of codes about learned rows of classes y, each without itself, less its mean over the classes.
 
     `counts` (cells, k) are the smoothed counts of values in each class, `back` (cells,) those in
     all classes, `own` the share of a row's weight that stays in its own cell, `total` (d, k) the weight of each class.
     Column j adds weights[j] times its evidence to out (n, k), and if place[j] ≥ 0 it is also stored in each[:, place[j]].
+    Both may be parts of larger arrays, with the classes of a row side by side.
     """
     cdef Py_ssize_t n = X.shape[0], d = X.shape[1], k = out.shape[1], i, j, c, cell, lines = counts.shape[0], own_class
     cdef double s, gone, rest, mean, less, prior, left, mine, w
     cdef double* line
+    cdef double* to
+    if k > 1 and (out.strides[1] != sizeof(double) or (each.shape[1] and each.strides[2] != sizeof(double))):
+        raise ValueError("the classes of a row must be side by side in out and in each")
     # The evidence about other classes is the same for all rows of one weight with a value, and is computed once.
     lines = lines if 2 * lines < n * d else 1
     cdef double* table = <double*> malloc((lines * (k + 2) + d + 1) * sizeof(double))
@@ -201,15 +205,17 @@ def code_evidence_without(const int[:, ::1] X, const int[::1] y, const double[::
                     mean += mine - line[own_class]
                 mean /= k
                 w = weights[j]
+                to = &out[i, 0]
                 for c in range(k):
-                    out[i, c] += w * (line[c] - mean)
+                    to[c] += w * (line[c] - mean)
                 if own_class >= 0:
-                    out[i, own_class] += w * (mine - line[own_class])
+                    to[own_class] += w * (mine - line[own_class])
                 if place[j] >= 0:
+                    to = &each[i, place[j], 0]
                     for c in range(k):
-                        each[i, place[j], c] = line[c] - mean
+                        to[c] = line[c] - mean
                     if own_class >= 0:
-                        each[i, place[j], own_class] = mine - mean
+                        to[own_class] = mine - mean
     free(table)
 
 
@@ -261,6 +267,37 @@ def losses(const double[:, :] evidence, const double[::1] log_prior, const int[:
     with nogil:
         for i in range(n):
             out[i] = loss_of_row(&evidence[i, 0], &log_prior[0], k, y[i], room)
+    free(room)
+
+
+def limited_losses(const double[:, ::1] evidence, const double[::1] scales, double most, const double[::1] log_prior,
+                   const int[::1] y, const double[::1] weight, double[::1] out):
+    """out[s] = the mean, by weight, of the `losses` of evidence (n, k) times scales[s], after `limit`."""
+    cdef Py_ssize_t n = evidence.shape[0], k = evidence.shape[1], i, c, s
+    cdef double sum_, total, w
+    if y.shape[0] != n or log_prior.shape[0] != k or (weight is not None and weight.shape[0] != n):
+        raise ValueError(f"evidence is ({n}, {k}): y and weight must have {n} entries, log_prior {k}")
+    if out.shape[0] != scales.shape[0]:
+        raise ValueError(f"there are {scales.shape[0]} scales: out must have as many places, not {out.shape[0]}")
+    for i in range(n):
+        if y[i] < 0 or y[i] >= k:
+            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
+    cdef double* room = <double*> malloc((3 * k + LANES) * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    cdef double* scaled = room + k + LANES
+    cdef double* limited = scaled + k
+    with nogil:
+        for s in range(scales.shape[0]):
+            sum_, total = 0.0, 0.0
+            for i in range(n):
+                w = 1.0 if weight is None else weight[i]
+                for c in range(k):
+                    scaled[c] = scales[s] * evidence[i, c]
+                limit_row(scaled, k, most, limited)
+                sum_ += w * loss_of_row(limited, &log_prior[0], k, y[i], room)
+                total += w
+            out[s] = sum_ / total
     free(room)
 
 

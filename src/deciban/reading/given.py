@@ -170,9 +170,8 @@ def single_values(X: Any, names: Sequence[str]) -> Mapping[str, Any] | None:
 def explained_row(X: Any, model: Any, names: Sequence[str] | None, features: int | None) -> Any:
     """`single_row`; but of a data frame of one row that the model reads as it is, the values are taken, which are read
     quicker than its columns."""
-    if hasattr(X, "infer_objects") and model.single(X) is not None:
-        X = single_values(X, ())
-    return single_row(X, names, features)
+    values = single_values(X, ()) if hasattr(X, "infer_objects") else None
+    return single_row(X if values is None or model.single(values) is None else values, names, features)
 
 
 def single_text(X: Any, column: str | None = None) -> Any:

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from deciban._typing import Codes, Floats
 from deciban.pool import MIN_ROWS_FOR_CLOSED_FORM
-from deciban.tables.encode import Cuts, EncodedRows, coarse_codes
+from deciban.tables.encode import UNSEEN, Cuts, EncodedRows, coarse_codes
 from deciban.tables.experts import contexts, forest, fourier, gaussians, ordered
-from deciban.tables.experts.base import CALIBRATED_LIMIT, SCALES, Expert, limited
-from deciban.tables.experts.columns import ColumnDistributions, choose_smoothings, log_loss
+from deciban.tables.experts.base import CALIBRATED_LIMIT, SCALES, Expert
+from deciban.tables.experts.columns import ColumnDistributions, choose_smoothings, limited_losses
 from deciban.tables.experts.words import Words
 from deciban.tables.model import Candidate
 from deciban.tables.sample import Sample
@@ -38,8 +38,31 @@ PIECE_COUNTS = (2, 4, 8)
 MIN_ROWS_FOR_FOURIER = 200
 PILOT_ROWS = 4000  # how many columns a tree tries at a split is chosen on at most so many
 
-Tried: TypeAlias = list[tuple[float, Expert]]  # candidates with their leave-one-out log losses
 Watch: TypeAlias = Callable[[int, float], None]
+
+
+class Try(NamedTuple):
+    """A candidate, and its leave-one-out log loss on some rows."""
+
+    loss: float
+    expert: Expert
+    evidence: Floats | None  # about these rows, before it is limited; None if it is not needed any more
+
+
+Tried: TypeAlias = list[Try]
+
+
+def best_of(tried: Tried) -> Try:
+    return min(tried, key=lambda one: one.loss)
+
+
+def note(tried: Tried, loss: float, expert: Expert, evidence: Floats) -> None:
+    """Add a candidate. Evidence is kept of the best so far and of the default: one of them will be chosen."""
+    tried.append(Try(loss, expert, evidence))
+    best = best_of(tried)
+    for i, one in enumerate(tried):
+        if one.evidence is not None and one is not best and not one.expert.is_default:
+            tried[i] = Try(one.loss, one.expert, None)
 
 
 def no_progress(step: int, loss: float) -> None:
@@ -52,6 +75,8 @@ class Candidates:
     def __init__(self, sample: Sample, rank: Codes | None = None) -> None:
         self.sample, self.rank = sample, rank  # the classes are in this order, if any
         self.numbers = any(isinstance(column, Cuts) for column in sample.encoding.columns)
+        # With one weight for all rows and all values seen, settings are compared by the evidence that is weighted then.
+        self.is_plain = sample.eval_weight is None and not (sample.eval_rows.small == UNSEEN).any()
         self.tried: list[Candidate] = []
         self.smoothings: tuple[tuple[str, str, float, float], ...] = ()
 
@@ -82,14 +107,14 @@ class Candidates:
         results: list[list[Tried]] = []
         for result in in_threads(lambda i: tasks[-1 - i](), len(tasks), sample.workers):  # the longest first
             results.insert(0, result)
-            watch(len(results), min(loss for tried in result for loss, _ in tried))
+            watch(len(results), min(one.loss for tried in result for one in tried))
         piloted = len(sizes) if len(sizes) > 1 else 0
         tried_ways = self._without_useless_order([tried for tried_ways in results[piloted:] for tried in tried_ways])
         if sizes:
-            pilots = [min(tried, key=lambda tried: tried[0]) for tried, *_ in results[:piloted]]
-            best = min(range(piloted), key=lambda i: pilots[i][0], default=0)
+            pilots = [best_of(tried) for tried, *_ in results[:piloted]]
+            best = min(range(piloted), key=lambda i: pilots[i].loss, default=0)
             trees = int(np.clip(forest.ROWS_TIMES_TREES / len(sample.y), *forest.TREE_LIMITS))
-            begin = pilots[best][1] if pilots and len(sample.y) <= PILOT_ROWS else None
+            begin = pilots[best].expert if pilots and len(sample.y) <= PILOT_ROWS else None
             assert begin is None or isinstance(begin, forest.Forest)
             tried_ways += self._forest(sizes[best], trees, sample.workers, begin=begin)
         return (first, *map(self._recorded, tried_ways))
@@ -97,33 +122,44 @@ class Candidates:
     def _best(self, tried: Tried) -> int:
         """Which of the settings of an expert to take: the least loss, or the default unless the gain is clear."""
         sample = self.sample
-        best = min(range(len(tried)), key=lambda i: tried[i][0])
-        usual = [i for i, (_, expert) in enumerate(tried) if expert.is_default]
+        best = min(range(len(tried)), key=lambda i: tried[i].loss)
+        usual = [i for i, one in enumerate(tried) if one.expert.is_default]
         if len(sample.eval_index) >= MIN_ROWS_FOR_CLOSED_FORM or not usual:
             return best
         rows = len(sample.eval_index) if sample.eval_weight is None else float(sample.eval_weight.sum())
-        return best if (tried[usual[0]][0] - tried[best][0]) * rows > MIN_GAIN_NATS else usual[0]
+        return best if (tried[usual[0]].loss - tried[best].loss) * rows > MIN_GAIN_NATS else usual[0]
 
     def _recorded(self, tried: Tried) -> Expert:
         """The expert in its chosen setting; all settings tried are recorded."""
         best = self._best(tried)
         self.tried += [
-            Candidate(expert.name, expert.settings, loss, None, i == best) for i, (loss, expert) in enumerate(tried)
+            Candidate(one.expert.name, one.expert.settings, one.loss, None, i == best) for i, one in enumerate(tried)
         ]
-        return self._with_limit(tried[best][1])
+        _, expert, evidence = tried[best]
+        if isinstance(expert, gaussians.Gaussians):
+            expert = self._with_limit(expert, evidence)
+        if evidence is not None and len(evidence) == len(self.sample.eval_index) and self.is_plain:
+            self.sample.remember_evidence(expert, expert.limited(evidence))
+        return expert
 
-    def _with_limit(self, expert: Expert) -> Expert:
-        """Gaussians with a limit for their evidence: on unusual rows they may be sure, and wrong."""
-        if not isinstance(expert, gaussians.Gaussians) or self.sample.too_few:
+    def _with_limit(self, expert: gaussians.Gaussians, evidence: Floats | None) -> Expert:
+        """With a limit for its evidence: on unusual rows it may be sure, and wrong."""
+        if self.sample.too_few:
             return expert
         rows, y, w = self._grid_rows(len(expert.target))
-        _, scale = self._best_scale(expert.evidence_without(rows, y, w), y, w)
+        if evidence is None or not self.is_plain:
+            evidence = expert.evidence_without(rows, y, w)
+        _, scale = self._best_scale(evidence, y, w)
         return replace(expert, shape=replace(expert.shape, limit=CALIBRATED_LIMIT / scale))
 
     def _best_scale(self, evidence: Floats, y: Codes, weight: Floats | None) -> tuple[float, float]:
         """The least log loss of evidence times a number, and that number."""
-        log_prior = self.sample.log_prior
-        return min((log_loss(limited(s * evidence, CALIBRATED_LIMIT), log_prior, y, weight), s) for s in SCALES)
+        losses = limited_losses(evidence, CALIBRATED_LIMIT, self.sample.log_prior, y, weight, SCALES)
+        return min(zip(losses.tolist(), SCALES, strict=True))
+
+    def _loss(self, expert: Expert, evidence: Floats, y: Codes, weight: Floats | None) -> float:
+        """The log loss of an expert's evidence, as it is weighted, about rows of classes y."""
+        return float(limited_losses(evidence, expert.limit, self.sample.log_prior, y, weight)[0])
 
     def _grid_rows(self, coordinates: int) -> tuple[EncodedRows, Codes, Floats | None]:
         """The rows on which settings with so many coordinates are compared, their classes and weights."""
@@ -161,40 +197,46 @@ class Candidates:
         whole = self._shapes(view, cut, leans, diagonals)
         if not self.numbers:  # a cut across indicators is a split by a category, as trees and contexts have them
             return [whole]
-        least, best = min(whole, key=lambda tried: tried[0])
+        least, best, _ = best_of(whole)
         assert isinstance(best, gaussians.Gaussians)
         pieces: Tried = []
+        axes: dict[str, Floats] = {}
         diagonals = sorted({best.shape.diagonal, 0.1})
         for most in PIECE_COUNTS:
-            before, cut = len(cut.owner), gaussians.cut_classes(X, sample.y, sample.k, most)
+            before, cut = len(cut.owner), gaussians.cut_classes(X, sample.y, sample.k, most, axes)
             if len(cut.owner) == before:
                 break
             tried = self._shapes(view, cut, gaussians.LEANS[1:4], diagonals)
-            loss, best = min(tried, key=lambda tried: tried[0])
+            loss, best, _ = best_of(tried)
             assert isinstance(best, gaussians.Gaussians)
             diagonals = [best.shape.diagonal]
-            better = loss < min((before for before, _ in pieces), default=MAX_LOSS_RATIO_OF_PIECES * least)
+            better = loss < min((one.loss for one in pieces), default=MAX_LOSS_RATIO_OF_PIECES * least)
             pieces += tried
             if not better:
                 break
-        return (
-            [whole, pieces]
-            if pieces and min(pieces, key=lambda t: t[0])[0] < MAX_LOSS_RATIO_OF_PIECES * least
-            else [whole]
-        )
+        return [whole, pieces] if pieces and best_of(pieces).loss < MAX_LOSS_RATIO_OF_PIECES * least else [whole]
 
     def _fourier(self) -> list[Tried]:
         """Fourier features in every diagonal, each with the scale that is best alone."""
         sample = self.sample
         expert = fourier.FourierFeatures.over(sample.encoding, sample.rows, sample.k)
-        expert = expert.learned(sample.rows, sample.y, sample.weight)
+        phi = expert.features(sample.rows)
+        expert = expert.with_features(phi, sample.y, sample.weight)
         expert = replace(expert, target=self._variances(np.diagonal(expert.sums.centred()[1]), sample.k))
         rows, y, w = self._grid_rows(len(expert.target))
+        some = phi[sample.eval_index[: len(rows)]]
         tried: Tried = []
         for diagonal in fourier.DIAGONALS:
             own = replace(expert, diagonal=diagonal)
-            loss, scale = self._best_scale(own.evidence_without(rows, y, w), y, w)
-            tried.append((loss, replace(own, scale=scale)))
+            evidence = own.evidence_without(rows, y, w, some)
+            loss, scale = self._best_scale(evidence, y, w)
+            note(tried, loss, replace(own, scale=scale), scale * evidence)
+        if len(rows) < len(sample.eval_index):  # the features are at hand
+            best = best_of(tried)
+            rows, y, w = sample.eval_rows, sample.eval_y, sample.eval_weight
+            assert isinstance(best.expert, fourier.FourierFeatures)
+            evidence = best.expert.evidence_without(rows, y, w, phi[sample.eval_index])
+            tried[tried.index(best)] = best._replace(evidence=evidence)
         return [tried]
 
     def _ordered(self) -> list[Tried]:
@@ -205,8 +247,8 @@ class Candidates:
         tried: Tried = []
 
         def try_shape(expert: Expert) -> None:
-            evidence = expert.limited(expert.evidence_without(rows, y, w))
-            tried.append((log_loss(evidence, sample.log_prior, y, w), expert))
+            evidence = expert.evidence_without(rows, y, w)
+            note(tried, self._loss(expert, evidence, y, w), expert, evidence)
 
         for view in ("real", "scores"):
             moments = gaussians.Moments.of(getattr(sample.rows, view), sample.y, sample.weight, sample.k)
@@ -216,7 +258,7 @@ class Candidates:
                 ordered.OrderedGaussian(view, gaussians.DEFAULT_SHAPE, cut, target, moments, owner, rank=self.rank)
             )
         for setting, values in (("diagonal", gaussians.DIAGONALS), ("tails", gaussians.TAILS)):
-            best = min(tried, key=lambda tried: tried[0])[1]
+            best = best_of(tried).expert
             assert isinstance(best, ordered.OrderedGaussian)
             for value in values:
                 if value != getattr(best.shape, setting):
@@ -225,7 +267,7 @@ class Candidates:
 
     def _without_useless_order(self, ways: list[Tried]) -> list[Tried]:
         """Without means on a line, unless they clearly beat free means: numbers may be mere names of classes."""
-        least = [(min(loss for loss, _ in tried), tried[0][1].kind) for tried in ways]
+        least = [(best_of(tried).loss, tried[0].expert.kind) for tried in ways]
         free = min((loss for loss, kind in least if kind in ("real", "scores")), default=np.inf)
         enough = free - MIN_GAIN_OF_ORDER / max(1, len(self.sample.eval_index))
         return [tried for tried, (loss, kind) in zip(ways, least, strict=True) if kind != "ordered" or loss < enough]
@@ -260,16 +302,20 @@ class Candidates:
         tried: Tried = []
         for diagonal in sorted(diagonals, key=lambda g: g != gaussians.DEFAULT_SHAPE.diagonal):
             if tried:  # one setting is varied at a time
-                best = min(tried, key=lambda tried: tried[0])[1]
+                best = best_of(tried).expert
                 assert isinstance(best, gaussians.Gaussians)
                 leans, tails_tried = [best.shape.lean], [best.shape.tails]
-            axes = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight)
-            for lean, forms in zip(leans, axes.forms(leans), strict=True):
+            if len(leans) > 1:
+                all_forms = gaussians.Axes(X_some, moments, diagonal, target, own, row_weight).forms(leans)
+            else:  # common axes of several do not pay for one
+                shape = gaussians.Shape(leans[0], diagonal, tails_tried[0])
+                all_forms = [gaussians.forms_without(X_some, moments, shape, target, own, row_weight)]
+            for lean, forms in zip(leans, all_forms, strict=True):
                 for tails in tails_tried:
                     evidence = gaussians.by_class(gaussians.density(*forms, tails, D), shares, cut.owner, sample.k)
-                    loss = log_loss(limited(evidence), sample.log_prior, y, w)
                     shape = gaussians.Shape(lean, diagonal, tails)
-                    tried.append((loss, gaussians.Gaussians(view, shape, cut, target, moments, owner)))
+                    expert = gaussians.Gaussians(view, shape, cut, target, moments, owner)
+                    note(tried, self._loss(expert, evidence, y, w), expert, evidence)
         return tried
 
     def _eval_weights(self, some: int) -> Floats | None:
@@ -291,13 +337,14 @@ class Candidates:
         tried: Tried = []
         for a, depth in enumerate(depths):
             for b, strength in enumerate(strengths):
-                loss = log_loss(limited(evidence[:, a, b]), sample.log_prior, y, w)
-                tried.append((loss, replace(trees, depth=int(depth), strength=float(strength))))
+                own = np.ascontiguousarray(evidence[:, a, b])
+                expert = trees.with_settings(int(depth), float(strength))
+                note(tried, self._loss(expert, own, y, w), expert, own)
         best = self._best(tried)
-        loss, chosen = tried[best]
+        chosen = tried[best].expert
         assert isinstance(chosen, contexts.ContextTrees)
         if chosen.depth < deepest:
-            tried[best] = loss, chosen.trimmed().learned(sample.rows, sample.y, sample.weight)
+            tried[best] = tried[best]._replace(expert=chosen.trimmed().learned(sample.rows, sample.y, sample.weight))
         return [tried]
 
     def _forest(
@@ -331,13 +378,14 @@ class Candidates:
         tried: Tried = []
         for strength in (forest.DEFAULT_STRENGTH,) if sample.too_few else forest.STRENGTHS:
             expert = replace(grown, strength=strength)
-            evidence = expert.limited(expert.evidence_without(eval_rows, y[at], eval_w))
-            tried.append((log_loss(evidence, sample.log_prior, y[at], eval_w), expert))
+            evidence = expert.evidence_without(eval_rows, y[at], eval_w)
+            note(tried, self._loss(expert, evidence, y[at], eval_w), expert, evidence)
         return [tried]
 
     def _words(self, place: int) -> list[Tried]:
         sample = self.sample
         column = sample.encoding.texts[place]
         expert = Words.chosen(column, place, sample.rows, sample.y, sample.k, sample.weight, sample.eval_index)
-        evidence = expert.limited(expert.evidence_without(sample.eval_rows, sample.eval_y, sample.eval_weight))
-        return [[(log_loss(evidence, sample.log_prior, sample.eval_y, sample.eval_weight), expert)]]
+        evidence = expert.evidence_without(sample.eval_rows, sample.eval_y, sample.eval_weight)
+        loss = self._loss(expert, evidence, sample.eval_y, sample.eval_weight)
+        return [[Try(loss, expert, evidence)]]

@@ -11,6 +11,7 @@ row is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -238,7 +239,7 @@ def indicator(is_level: Array, share: float) -> Floats:
 
 def n_bins(rows: int) -> int:
     """How many bins a column of so many rows has."""
-    return int(np.clip(min(rows / ROWS_PER_BIN, max(USUAL_BINS, np.sqrt(rows))), MIN_BINS, MAX_BINS))
+    return int(min(max(min(rows / ROWS_PER_BIN, max(USUAL_BINS, math.sqrt(rows))), MIN_BINS), MAX_BINS))
 
 
 def choose_cuts(column: Numbers, name: str) -> Cuts:
@@ -261,10 +262,11 @@ def choose_cuts(column: Numbers, name: str) -> Cuts:
             f"column {name!r} holds {value}: numbers past {MAX_VALUE:g} cannot be squared and summed; scale the "
             "column, or make them missing"
         )
-    new = np.append(0, np.flatnonzero(present[1:] > present[:-1]) + 1)
-    distinct, count = present[new], np.append(new[1:], n) - new
+    starts = np.concatenate(([0], (present[1:] > present[:-1]).nonzero()[0] + 1, [n]))
+    new, count = starts[:-1], starts[1:] - starts[:-1]
+    distinct = present[new]
     first = first_of_bins(count, bins) if len(distinct) > bins else np.arange(len(distinct))
-    low, high = distinct[first], distinct[np.append(first[1:], len(distinct)) - 1]
+    low, high = distinct[first], distinct[np.concatenate((first[1:], [len(distinct)])) - 1]
     mean = float(present.mean())
     scale = float((present - mean).std())
     whole = column.whole or bool((distinct == np.floor(distinct)).all())
@@ -294,16 +296,8 @@ def knots(n: int) -> Array:
 def first_of_bins(count: Array, bins: int) -> Array:
     """Where each bin begins among sorted values with these counts: a frequent value is a bin, and the others fill
     the remaining bins evenly."""
-    frequent = count >= count.sum() / bins
-    while True:
-        rest = np.where(frequent, 0, count)
-        share = rest.sum() / max(1, bins - int(frequent.sum()))
-        opens = np.diff(np.floor((np.cumsum(rest) - rest / 2) / max(share, 1.0)), prepend=-1.0) > 0
-        opens |= frequent
-        opens[1:] |= frequent[:-1]
-        if opens.sum() < N_SMALL_CODES:
-            return np.flatnonzero(opens)
-        frequent &= count >= 2 * count[frequent].min()  # frequent values split the others into too many bins
+    out = np.empty(len(count), dtype=np.int64)
+    return out[: kernel.first_of_bins(np.ascontiguousarray(count, dtype=np.int64), bins, N_SMALL_CODES, out)]
 
 
 def midpoints(low: Floats, high: Floats) -> Floats:
@@ -555,10 +549,10 @@ def coarse_codes(encoding: Encoding, bins: int, max_categories: int = 60) -> tup
     maps = np.full((len(encoding.columns), 256), UNSEEN, dtype=np.uint8)
     for table, coded in zip(maps, encoding.columns, strict=True):
         if isinstance(coded, Cuts):
-            middle = np.cumsum(coded.mass) - coded.mass / 2
+            middle = coded.mass.cumsum() - coded.mass / 2
             group = np.minimum((middle * bins).astype(np.intp), bins - 1)
-            table[1 : coded.size] = 1 + np.cumsum(np.diff(group, prepend=group[0]) > 0)  # without empty groups
-            table[0] = 0
+            table[:2] = 0, 1
+            table[2 : coded.size] = 1 + (group[1:] > group[:-1]).cumsum()  # without empty groups
         else:
             table[: coded.distinct] = np.minimum(np.arange(coded.distinct), max_categories)
     levels = np.where(maps == UNSEEN, 0, maps).max(axis=1).astype(np.int32) + 1

@@ -9,6 +9,7 @@ import numpy as np
 from deciban._typing import Array, Codes, Floats
 from deciban.joint import log_class_prior
 from deciban.tables.encode import EncodedRows, Encoding
+from deciban.tables.experts.base import Expert
 from deciban.tables.model import WORK_PER_ENTRY
 from deciban.threads import threads
 
@@ -51,6 +52,7 @@ class Sample:
         self.eval_rows = self.rows.take(self.eval_index)
         self.eval_y = np.ascontiguousarray(self.y[self.eval_index])
         self.eval_weight = None if self.weight is None else grouped(self.weight[self.eval_index])
+        self.evidence: dict[int, tuple[Expert, Floats]] = {}  # see `remember_evidence`
         self.workers = threads(n_jobs, rows.codes.size * WORK_PER_ENTRY)
         self.too_few = len(self.eval_index) < MIN_ROWS_TO_CHOOSE
         # With few rows per column, near-singular covariances and chosen smoothings overfit.
@@ -61,6 +63,10 @@ class Sample:
         self.rows.remember(structure, places)
         self.eval_rows.remember(structure, places[self.eval_index])
 
+    def remember_evidence(self, expert: Expert, evidence: Floats) -> None:
+        """Keep the evidence of an expert about the evaluation rows, each left out, as it is weighted."""
+        self.evidence[id(expert)] = expert, evidence
+
     @property
     def has_classes(self) -> bool:
         """Whether there are two classes to choose by."""
@@ -69,6 +75,7 @@ class Sample:
     def in_classes(self, where: Array, k: int) -> Sample:
         """The same among k classes; those present are at `where`."""
         other = copy.copy(self)
+        other.evidence = {}
         other.k, other.y, other.eval_y = k, where[self.y].astype(np.int32), where[self.eval_y].astype(np.int32)
         return other
 

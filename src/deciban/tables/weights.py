@@ -106,7 +106,7 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
     left_out = chosen.left_out.spread(places, m + d)
     candidates = [Candidate(model.columns.name, model.columns.settings, alone, None, True), *tried.tried]
     weights = iter(pool.weights)
-    candidates = [replace(c, weight=float(next(weights)) if c.chosen else None) for c in candidates]
+    candidates = [replace(c, weight=float(next(weights))) if c.chosen else c for c in candidates]
     table, which = log_class_prior_without("empirical", model.weight, y, w)
     prior = table[which]
     scores = chosen.left_out.pooled(chosen.pool, vectors, y, mark, prior, w) + prior
@@ -241,10 +241,13 @@ def evidence_vectors(
     m, removed = len(model.experts), w if learned else np.zeros(len(rows))
     out = np.zeros((len(rows), m + len(columns), sample.k))
     whole = np.ones(len(model.columns.smoothings))
-    out[:, 0], out[:, m:] = model.columns.weighted_evidence_without(rows, y, removed, whole, columns)
+    model.columns.weighted_evidence_without(rows, y, removed, whole, columns, (out[:, 0], out[:, m:]))
 
     def work(i: int) -> None:
         expert = model.experts[i]
+        if some is None and id(expert) in sample.evidence:
+            out[:, i] = sample.evidence[id(expert)][1]
+            return
         evidence = expert.evidence_without(rows, y, w) if learned else expert.evidence_unlearned(rows, y)
         out[:, i] = expert.limited(evidence)
 
@@ -351,8 +354,11 @@ def scores_without(
             none = np.zeros(0, dtype=np.intp)
             inside = expert.weighted_evidence_without(*kept, column_weights, none)[0]
             return f, inside, expert.weighted_evidence(gone.rows, column_weights)
-        inside = r * expert.limited(expert.evidence_without(*kept))
-        return f, inside, r * expert.limited(expert.evidence_unlearned(gone.rows, gone.y))
+        inside = expert.limited(expert.evidence_without(*kept))
+        outside = expert.limited(expert.evidence_unlearned(gone.rows, gone.y))
+        inside *= r
+        outside *= r
+        return f, inside, outside
 
     total = np.tile(pool.offsets, (len(which), len(y), 1))
     for f, inside, outside in in_threads(work, len(used) * len(which), workers):

@@ -187,7 +187,7 @@ def grown(
             total = total + base if total.size else base
             at = np.flatnonzero(np.isfinite(base[np.arange(n), y]))
             mine = codes if len(at) == n else np.ascontiguousarray(codes[:, at])
-            own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(base[at])
+            own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(base if len(at) == n else base[at])
             amount = None if weight is None else np.ascontiguousarray(weight[at])
             out = np.flatnonzero(fold[at] == f)
             each = row_losses(base[out], np.zeros(base.shape[1]), own_y[out])

@@ -222,12 +222,19 @@ class ColumnDistributions(Expert):
         return self.weighted_evidence(rows, np.ones(len(self.smoothings)))
 
     def weighted_evidence_without(
-        self, rows: EncodedRows, y: Codes, weight: Floats | None, weights: Floats, alone: Array
+        self,
+        rows: EncodedRows,
+        y: Codes,
+        weight: Floats | None,
+        weights: Floats,
+        alone: Array,
+        into: tuple[Floats, Floats] | None = None,
     ) -> tuple[Floats, Floats]:
         """For learned rows, each without itself: Σ_j w_j F_j, (n, k), and the evidence of each of the columns `alone`,
-        (n, columns, k)."""
+        (n, columns, k); written `into` arrays of zeros, if they are given."""
         n, d, k = len(rows), len(self.smoothings), len(self.counts)
-        out, each, place = np.zeros((n, k)), np.zeros((n, len(alone), k)), np.full(d, -1, dtype=np.intp)
+        out, each = (np.zeros((n, k)), np.zeros((n, len(alone), k))) if into is None else into
+        place = np.full(d, -1, dtype=np.intp)
         place[alone] = np.arange(len(alone))
         removed = np.ones(n) if weight is None else np.ascontiguousarray(weight)
         strength, codes = (
@@ -356,6 +363,21 @@ def row_losses(evidence: Floats, log_prior: Floats, y: Codes) -> Floats:
     return out
 
 
+def limited_losses(
+    evidence: Floats,
+    max_nats: float,
+    log_prior: Floats,
+    y: Codes,
+    weight: Floats | None = None,
+    scales: Sequence[float] = (1.0,),
+) -> Floats:
+    """`log_loss` of evidence times each of the scales, which is then `limited`."""
+    out = np.empty(len(scales))
+    kernel.limited_losses(np.ascontiguousarray(evidence), np.array(scales), max_nats, log_prior, y, weight, out)
+    return out
+
+
 def log_loss(evidence: Floats, log_prior: Floats, y: Codes, weight: Floats | None = None) -> float:
     """The mean of these."""
-    return float(np.average(row_losses(evidence, log_prior, y), weights=weight))
+    losses = row_losses(evidence, log_prior, y)
+    return float(losses.mean() if weight is None else np.average(losses, weights=weight))

@@ -20,6 +20,7 @@ import numpy as np
 
 from deciban._kernel import contexts as kernel
 from deciban._typing import Array, Codes, Floats
+from deciban.deferred import Deferred
 from deciban.errors import FileError
 from deciban.matrix import mix_bits
 from deciban.measure import RESIDUE
@@ -112,6 +113,12 @@ def half_of(rows: EncodedRows) -> Array:
     return (mix_bits(rows.mark + np.uint64(1)) & np.uint64(1)).astype(np.intp)
 
 
+def no_sums(k: int) -> Deferred[tuple[ContextSums, ContextSums]]:
+    """The sums of no rows."""
+    empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
+    return Deferred.of((empty, empty))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ContextTrees(Expert):
     """Two k-dependence networks over coarse codes."""
@@ -119,7 +126,7 @@ class ContextTrees(Expert):
     maps: Array  # (d, 256) small codes to coarse ones
     levels: Codes  # (d,) how many coarse codes there are
     parents: tuple[Codes, Codes]  # (d, MAX_PARENTS) each
-    sums: tuple[ContextSums, ContextSums]
+    later: Deferred[tuple[ContextSums, ContextSums]]
     k: int
     depth: int = 1
     strength: float = 2.0
@@ -133,8 +140,7 @@ class ContextTrees(Expert):
         cls, rows: EncodedRows, y: Codes, k: int, maps: Array, levels: Codes, weight: Floats | None = None
     ) -> ContextTrees:
         """The structures chosen on these rows, with nothing learned yet."""
-        empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, k)))
-        bare = cls(maps, levels, (np.zeros((0, 0), dtype=np.int32),) * 2, (empty, empty), k)
+        bare = cls(maps, levels, (np.zeros((0, 0), dtype=np.int32),) * 2, no_sums(k), k)
         codes, side = bare.codes(rows), half_of(rows)
         parents = []
         for s in (0, 1):
@@ -157,6 +163,14 @@ class ContextTrees(Expert):
         others = f"each column given {self.depth} other{'s' * (self.depth > 1)}"
         return f"{others}, {cells}, {pseudo_rows(self.strength)}"
 
+    @property
+    def sums(self) -> tuple[ContextSums, ContextSums]:
+        return self.later.value
+
+    def _of(self, one: ContextSums, two: ContextSums) -> ContextTrees:
+        """The same networks with other sums."""
+        return replace(self, later=Deferred.of((one, two)))
+
     def codes(self, rows: EncodedRows) -> Array:
         out = np.empty_like(rows.small)
         kernel.recode(rows.small, self.maps, out)
@@ -168,23 +182,38 @@ class ContextTrees(Expert):
             sums.plus(ContextSums.of(codes, parents, y, weight, self.k))
             for sums, parents in zip(self.sums, self.parents, strict=True)
         )
-        return replace(self, sums=(one, two))
+        return self._of(one, two)
 
     def plus(self, other: ContextTrees, sign: float = 1.0) -> ContextTrees:
         one, two = (a.plus(b, sign) for a, b in zip(self.sums, other.sums, strict=True))
-        return replace(self, sums=(one, two))
+        return self._of(one, two)
+
+    def without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> ContextTrees:
+        """As `Expert.without`. Counts are taken out of copies of the trees, which is quicker than to subtract the sums
+        and grow trees again. Evidence needs only the trees, so the sums wait until somebody asks for them."""
+        codes = self.codes(rows)
+        removed = [kernel.count(codes, parents, y, weight, self.k) for parents in self.parents]
+        one, two = (tree.without(*counted, RESIDUE) for tree, counted in zip(self.trees(), removed, strict=True))
+        rest = replace(self, later=Deferred(lambda: Expert.without(self, rows, y, weight).sums))
+        rest._cache["trees"] = one, two
+        return rest
+
+    def with_settings(self, depth: int, strength: float) -> ContextTrees:
+        """The same sums, and so the same trees, in other settings."""
+        out = replace(self, depth=depth, strength=strength)
+        out._cache.update(self._cache)
+        return out
 
     def added(self, others: Sequence[ContextTrees]) -> ContextTrees:
         all_ = [self, *others]
         one, two = (ContextSums.total([e.sums[s] for e in all_], [1.0] * len(all_)) for s in (0, 1))
-        return replace(self, sums=(one, two))
+        return self._of(one, two)
 
     def scaled(self, factor: float) -> ContextTrees:
         if not factor:
-            empty = ContextSums(np.zeros(0, dtype=np.uint64), np.zeros((0, self.k)))
-            return replace(self, sums=(empty, empty))
+            return replace(self, later=no_sums(self.k))
         one, two = (ContextSums(s.keys, s.counts * factor) for s in self.sums)
-        return replace(self, sums=(one, two))
+        return self._of(one, two)
 
     def in_classes(self, where: Array, k: int) -> ContextTrees:
         moved = []
@@ -192,7 +221,7 @@ class ContextTrees(Expert):
             counts = np.zeros((len(sums.keys), k))
             counts[:, where] = sums.counts
             moved.append(ContextSums(sums.keys, counts))
-        return replace(self, sums=(moved[0], moved[1]), k=k)
+        return replace(self, later=Deferred.of((moved[0], moved[1])), k=k)
 
     def is_valid(self) -> bool:
         return all(bool((sums.counts >= -ROUNDING_ROWS).all()) for sums in self.sums)
@@ -261,7 +290,7 @@ class ContextTrees(Expert):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without the cache: the kernel's trees are rebuilt from the sums."""
-        return ContextTrees, (self.maps, self.levels, self.parents, self.sums, self.k, self.depth, self.strength)
+        return ContextTrees, (self.maps, self.levels, self.parents, self.later, self.k, self.depth, self.strength)
 
     def pack(self) -> tuple[dict[str, Any], dict[str, Array]]:
         arrays = {"maps": self.maps, "levels": self.levels}
@@ -286,7 +315,7 @@ class ContextTrees(Expert):
             parents.append(own)
             sums.append(ContextSums(keys, arrays.counts(f"counts{s}", len(keys), k)))
         depth, strength = int(positive(settings["depth"], MAX_PARENTS)), positive(settings["strength"])
-        trees = cls(maps, levels, (parents[0], parents[1]), (sums[0], sums[1]), k, depth, strength)
+        trees = cls(maps, levels, (parents[0], parents[1]), Deferred.of((sums[0], sums[1])), k, depth, strength)
         trees.trees()  # the kernel checks the keys
         trees.order(0), trees.order(1)
         return trees

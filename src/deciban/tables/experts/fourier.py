@@ -158,7 +158,11 @@ class FourierFeatures(Expert):
         return np.where(share[:, None] > 0, evidence * np.where(share > 0, share, 1.0)[:, None], 0.0)
 
     def learned(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> FourierFeatures:
-        return replace(self, sums=self.sums.plus(FourierSums.of(self.features(rows), y, weight, len(self.sums.one))))
+        return self.with_features(self.features(rows), y, weight)
+
+    def with_features(self, phi: Floats, y: Codes, weight: Floats | None) -> FourierFeatures:
+        """With rows of these features added."""
+        return replace(self, sums=self.sums.plus(FourierSums.of(phi, y, weight, len(self.sums.one))))
 
     def plus(self, other: FourierFeatures, sign: float = 1.0) -> FourierFeatures:
         return replace(self, sums=self.sums.plus(other.sums, sign))
@@ -194,9 +198,12 @@ class FourierFeatures(Expert):
         slopes, offsets = self.linear()
         return self._of_known(self.features(rows) @ slopes + offsets, rows)
 
-    def evidence_without(self, rows: EncodedRows, y: Codes, weight: Floats | None = None) -> Floats:
-        """See the module. With z = φ − μ_own, S loses a multiple of zzᵀ and μ_own moves along z (Sherman–Morrison)."""
-        phi, at = self.features(rows), np.arange(len(rows))
+    def evidence_without(
+        self, rows: EncodedRows, y: Codes, weight: Floats | None = None, phi: Floats | None = None
+    ) -> Floats:
+        """See the module. With z = φ − μ_own, S loses a multiple of zzᵀ and μ_own moves along z (Sherman–Morrison).
+        `phi` are the features of the rows, if they are known."""
+        phi, at = self.features(rows) if phi is None else phi, np.arange(len(rows))
         mean, scatter = self.sums.centred()
         removed = np.ones(len(rows)) if weight is None else weight
         total = np.maximum(float(self.sums.one.sum()) - removed, 1.0)

@@ -98,8 +98,10 @@ class Pieces:
         return replace(self, owner=owner, first=first)
 
 
-def cut_classes(X: Floats, y: Codes, k: int, max_pieces: int) -> Pieces:
+def cut_classes(X: Floats, y: Codes, k: int, max_pieces: int, known: dict[str, Floats] | None = None) -> Pieces:
     """Each class in up to `max_pieces` pieces, none with fewer rows than coordinates (or MIN_PIECE_ROWS).
+
+    `known` keeps the axes, by the sides of the cuts before, for more pieces of the same rows.
 
     All classes are cut along the same axes, each through its own mean. With axes of its own, a class would be cut where
     its learned rows happen to differ most. A row that is left out has still helped to choose them, for its own class
@@ -113,26 +115,30 @@ def cut_classes(X: Floats, y: Codes, k: int, max_pieces: int) -> Pieces:
     sides: list[list[int]] = []
     first = [0] * k
     # Parts that are cut along the same axis: each with its class, its rows, and where to note what becomes of it.
-    waiting = [(max_pieces, [(c, np.flatnonzero(y == c), first, c) for c in range(k)])]
+    waiting = [(max_pieces, "", [(c, np.flatnonzero(y == c), first, c) for c in range(k)])]
+    known = {} if known is None else known
     while waiting:
-        most, parts = waiting.pop()
+        most, path, parts = waiting.pop()
         cut = [most > 1 and len(rows) >= 2 * least for _, rows, _, _ in parts]
-        axis = longest_axis([X[rows] for _, rows, _, _ in parts]) if any(cut) else np.zeros(D)
+        if any(cut) and path not in known:
+            known[path] = longest_axis([X[rows] for _, rows, _, _ in parts])
+        axis = known[path] if any(cut) else np.zeros(D)
         low, high = [], []
         for (c, rows, note, i), can_be in zip(parts, cut, strict=True):
-            along = X[rows] @ axis
-            beyond = along > along.mean() if can_be else np.zeros(len(rows), dtype=bool)
+            along = X[rows] @ axis if can_be else np.zeros(len(rows))
+            middle = along.mean() if can_be else 0.0
+            beyond = along > middle
             if least <= beyond.sum() <= len(rows) - least:
                 note[i] = len(axes)
                 axes.append(axis)
-                at.append(float(along.mean()))
+                at.append(float(middle))
                 sides.append([0, 0])
                 low.append((c, rows[~beyond], sides[-1], 0))
                 high.append((c, rows[beyond], sides[-1], 1))
             else:
                 owner.append(c)
                 note[i] = -len(owner)
-        waiting += [(most // 2, half) for half in (low, high) if half]
+        waiting += [(most // 2, path + side, half) for side, half in (("0", low), ("1", high)) if half]
     return Pieces(
         np.array(owner, dtype=np.int32),
         np.array(first, dtype=np.int32),
@@ -335,7 +341,7 @@ def log_shares_without(one: Floats, owner: Codes, k: int, own: Codes, row_weight
 def by_class(log_density: Floats, shares: Floats | SharesWithout, owner: Codes, k: int) -> Floats:
     """log Σ_p (n_p/n_y) p(x | part) for every class, (n, k); −∞ if no part has rows."""
     log_share, own, own_share, shift = shares if isinstance(shares, SharesWithout) else (shares, None, None, None)
-    if np.array_equal(owner, np.arange(k)):  # every class in one part
+    if len(owner) == k and (owner[1:] > owner[:-1]).all():  # every class in one part
         out = log_density + log_share
         if own is not None and own_share is not None:
             alone = np.flatnonzero(np.isinf(own_share))
@@ -375,8 +381,8 @@ class Gaussians(Expert):
 
     @property
     def is_default(self) -> bool:
-        usual = DEFAULT_SHAPE_OF_PIECES if self.kind == "pieces" else DEFAULT_SHAPE
-        return self.shape == replace(usual, limit=self.shape.limit)
+        usual, mine = DEFAULT_SHAPE_OF_PIECES if self.kind == "pieces" else DEFAULT_SHAPE, self.shape
+        return (mine.lean, mine.diagonal, mine.tails) == (usual.lean, usual.diagonal, usual.tails)
 
     @property
     def limit(self) -> float:
