@@ -39,8 +39,10 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
 MAX_ROUNDS = 120
-MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less may be chance
-PATIENCE = 15  # rounds without a lower loss, after which growing stops
+MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less may be chance;
+MIN_GAIN_OF_FEW_ROWS = 250, 6.0  # and with fewer rows than this, less than that
+PATIENCE = 15  # rounds after which growing stops, unless they added
+MIN_SHARE_OF_GAIN = 0.02  # this much of the whole gain
 RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the greatest:
 RATE_GROWTH = 1.03  # steps grow by this, since the first ones are the riskiest
 RIDGE = 1.0  # λ of a leaf's value
@@ -202,7 +204,8 @@ def grown(
         if not promises(ensembles[0], start):
             return None
     start += begin(each[len(ensembles) :])
-    rounds = stopped(ensembles, start, workers)
+    few, more = MIN_GAIN_OF_FEW_ROWS
+    rounds = stopped(ensembles, start, more if n < few else MIN_GAIN_NATS, workers)
     if not rounds:
         return None
     parts = [ensemble.trees(rounds) for ensemble in ensembles]
@@ -244,15 +247,15 @@ def promises(ensemble: kernel.Boosting, start: float) -> bool:
     return False
 
 
-def stopped(ensembles: Sequence[kernel.Boosting], start: float, workers: int) -> int:
+def stopped(ensembles: Sequence[kernel.Boosting], start: float, min_gain: float, workers: int) -> int:
     """Grow all ensembles, and return the number of rounds after which the rows that they do not use have the least loss
-    in all; 0 unless that is a clear gain over the `start`.
+    in all; 0 unless that is a gain of `min_gain` over the `start`.
 
     Threads take the ensembles in turn, and need not wait until all have as many rounds: there may be three for two
     threads. Rounds that one is ahead of the others do not count.
     """
     losses, count = [start], len(ensembles)
-    if start < MIN_GAIN_NATS:
+    if start < min_gain:
         return 0
     locks = [Lock() for _ in ensembles]
 
@@ -267,7 +270,9 @@ def stopped(ensembles: Sequence[kernel.Boosting], start: float, workers: int) ->
             if i % count == count - 1:
                 new = slice(len(losses) - 1, len(losses) - 1 + ROUNDS_AT_ONCE)
                 losses += np.sum([ensemble.losses[new] for ensemble in ensembles], axis=0).tolist()
-                if len(losses) - 1 - int(np.argmin(losses)) >= PATIENCE:
-                    break
+                if len(losses) > PATIENCE:
+                    least, before = min(losses), min(losses[:-PATIENCE])
+                    if before - least <= MIN_SHARE_OF_GAIN * (start - least):
+                        break
     best = int(np.argmin(losses))
-    return best if start - losses[best] > MIN_GAIN_NATS else 0
+    return best if start - losses[best] > min_gain else 0
