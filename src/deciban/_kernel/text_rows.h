@@ -244,42 +244,35 @@ typedef struct {
     bool of_words;       /* whether the second number is a word too */
 } PairLayers;
 
-enum { FAR = 32 }; /* pairs whose lines are asked for before the first of them is used */
-
-/* The number of a pair, or why there is none. */
-static ALWAYS_INLINE int32_t key_number(const PairLayers *layers, uint64_t pair, uint64_t hash) {
-    const int64_t a = (int64_t)(pair >> 32), b = layers->of_words ? (int64_t)(pair & 0xFFFFFFFF) : 0;
-    const int64_t most = a > b ? a : b;
-    int32_t number = UNKNOWN;
-    if (layers->fixed && most < layers->fixed_words) number = pairs_find(layers->fixed, pair, hash);
-    if (number != UNKNOWN || !layers->pairs || most >= layers->known_words) return number;
-    const int64_t before = layers->fixed ? layers->fixed->size : 0;
-    number = pairs_number(layers->pairs, pair, hash, layers->grow);
-    if (number < 0) return number;
-    return before + number > INT32_MAX ? TOO_MANY : (int32_t)(before + number);
-}
+enum { FAR = 48 }; /* pairs before its use a line is asked for */
 
 /* The numbers of pairs. */
 static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
-    const int64_t count = keys->size;
+    const int64_t before = layers->fixed ? layers->fixed->size : 0, count = keys->size;
     const PairSet *const first = layers->fixed ? layers->fixed : layers->pairs;
-    uint64_t hashes[2][FAR];
+    uint64_t hashes[FAR];
     if (!row_room(out, count)) return NO_MEMORY;
-    int32_t *const to = out->ids + out->size;
-    for (int64_t begin = 0; begin < count + FAR; begin += FAR) { /* asks for some, and then uses those before them */
-        const int64_t end = begin + FAR < count ? begin + FAR : count, now = begin / FAR & 1;
-        for (int64_t i = begin; i < end; i++) {
-            hashes[now][i - begin] = pair_hash(keys->keys[i]);
-            if (first) pairs_fetch(first, hashes[now][i - begin]);
+    for (int64_t i = 0; i < count + FAR; i++) {
+        const int64_t at = i - FAR;
+        if (at >= 0) {
+            const uint64_t pair = keys->keys[at], hash = hashes[at % FAR];
+            const int64_t a = (int64_t)(pair >> 32), b = layers->of_words ? (int64_t)(pair & 0xFFFFFFFF) : 0;
+            const int64_t most = a > b ? a : b;
+            int32_t number = UNKNOWN;
+            if (layers->fixed && most < layers->fixed_words) number = pairs_find(layers->fixed, pair, hash);
+            if (number == UNKNOWN && layers->pairs && most < layers->known_words) {
+                number = pairs_number(layers->pairs, pair, hash, layers->grow);
+                if (number < UNKNOWN) return number;
+                if (number >= 0 && before + number > INT32_MAX) return TOO_MANY;
+                if (number >= 0) number += (int32_t)before;
+            }
+            out->ids[out->size++] = number;
         }
-        const int64_t last = begin < count ? begin : count;
-        for (int64_t i = begin - FAR; i >= 0 && i < last; i++) {
-            const int32_t number = key_number(layers, keys->keys[i], hashes[!now][i - (begin - FAR)]);
-            if (number < UNKNOWN) return number;
-            to[i] = number;
+        if (i < count) {
+            hashes[i % FAR] = pair_hash(keys->keys[i]);
+            if (first) pairs_fetch(first, hashes[i % FAR]);
         }
     }
-    out->size += count;
     return 0;
 }
 
