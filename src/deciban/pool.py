@@ -97,10 +97,13 @@ DOUBTS = tuple(Doubt(times, share) for share in (0.0, 1.0) for times in (10.0, 1
 class Vectors:
     """Evidence (n, g, k) of rows of classes y, prepared for fitting pools.
 
-    Classes without any of the rows are excluded: nothing is learned about them.
+    Classes without any of the rows are excluded: nothing is learned about them. With `overwrite`, the evidence may be
+    overwritten: it can be most of the memory that is used.
     """
 
-    def __init__(self, evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None) -> None:
+    def __init__(
+        self, evidence: Floats, y: Array, log_prior: Floats, weight: Floats | None = None, overwrite: bool = False
+    ) -> None:
         if weight is not None and not weight.all():  # rows of weight 0 are dropped
             some = np.flatnonzero(weight)
             evidence, y, weight = evidence[some], y[some], weight[some]
@@ -110,7 +113,8 @@ class Vectors:
         self.share = (np.ones(self.n) if weight is None else weight) / max(self.total, 1e-300)
         evidence = np.ascontiguousarray(evidence, dtype=np.float64)
         self.spread = spreads(evidence)
-        self.x = np.empty((self.n, self.k, self.g))
+        shape = self.n, self.k, self.g
+        self.x = evidence.reshape(shape) if overwrite else np.empty(shape)
         kernel.arrange(evidence, self.spread, self.x)
         self.log_prior = np.full(self.k, -np.inf)
         there = np.unique(self.y)
@@ -375,7 +379,7 @@ class FoldPart(NamedTuple):
     """Rows when a fold is removed from the sums: evidence of the `rest`, each without itself, and of those `out`."""
 
     rest: Array
-    inside: Floats
+    inside: Floats  # overwritten when pools are fitted to it
     out: Array
     outside: Floats
     log_prior: Floats  # of the rest
@@ -424,7 +428,7 @@ def cross_fit(
     amount, doubts = np.ones(n) if weight is None else weight, (*doubts, PRIOR_ONLY)
     losses, evaluated, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
-        rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
+        rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest], overwrite=True)
         pools_of_fold = weight_prior.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
         if rows.can_tell:
             at = np.arange(len(part.out))
@@ -457,7 +461,7 @@ def best_doubt(
 ) -> Doubt:
     """The doubt under which the other rows best predict a fold that is removed from the sums."""
     amount, doubts = np.ones(len(y)) if weight is None else weight, (*doubts, PRIOR_ONLY)
-    rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
+    rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest], overwrite=True)
     if not rows.can_tell or not len(part.out):
         return doubts[0]
     at, losses = np.arange(len(part.out)), []

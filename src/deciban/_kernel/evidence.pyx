@@ -87,8 +87,8 @@ cdef extern from "few_classes_loops.h":
         CACHE_LINE
         FEW_CLASSES
     int64_t few_size(int64_t) noexcept nogil
-    void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, double*, int64_t,
-                     int64_t) noexcept nogil
+    void few_records(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, const int32_t*,
+                     const int32_t*, double*, int64_t, int64_t) noexcept nogil
     void few_by_records(const Scale*, const Asked*, const Records*, int64_t, int64_t) noexcept nogil
     void few_directly(const Scale*, const Asked*, const int64_t*, const int32_t*, const double*, int64_t,
                       int64_t) noexcept nogil
@@ -332,52 +332,55 @@ cdef class ItemScale:
         """Room for the records of items, whose sums are at ptr[item]..ptr[item + 1]; `column` and `slopes` are as in
         `answer`. Returns where the record of each item is, of which items there is one and where, and the room.
 
-        Items with the same sums share a record. With few classes each has its own, and the first three are empty.
+        Items with the same sums share a record; with few classes, those that have columns do not. The first record is
+        that of unknown items.
         """
         cdef Py_ssize_t n = ptr.shape[0] - 1, w
-        cdef int32_t[::1] group, which, place
+        cdef int32_t[::1] group, first, which, place, shared
         cdef uint32_t[::1] record_of
-        cdef int64_t at = record_size(&self.scale, 0), count
+        cdef int64_t unknown = few_size(self.scale.classes) if self.has_few_classes() else record_size(&self.scale, 0)
+        cdef int64_t at = unknown, count, made = 0
+        cdef bint of_column, own
         cdef Asked columns
         self.check_sums(ptr, cls, val, n)
-        if self.has_few_classes():
-            at = few_size(self.scale.classes)
-            none = np.empty(0, dtype=np.int32)
-            return none.view(np.uint32), none, none, record_room((n + 1) * at, at)
         set_columns(&columns, self.scale.classes, column, slopes)
-        group, which = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
+        group, first = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
         with nogil:
             count = group_by_sums(&ptr[0], &cls[0] if cls.shape[0] else NULL, &val[0] if val.shape[0] else NULL, n,
-                                  &group[0], &which[0])
+                                  &group[0], &first[0])
         if count < 0:
             raise MemoryError()
-        place, record_of = np.empty(count, dtype=np.int32), np.empty(n, dtype=np.uint32)
-        for w in range(count):
-            if at // LANES > MOST_PLACES:
-                raise MemoryError("there are too many items for their evidence to be kept")
-            place[w] = <int32_t> (at // LANES)
-            at += record_size(&self.scale, ptr[which[w] + 1] - ptr[which[w]])
+        shared, record_of = np.full(count, -1, dtype=np.int32), np.empty(n, dtype=np.uint32)
+        which, place = first, np.empty(n, dtype=np.int32)  # an item that begins a group comes no later than its record
         for w in range(n):
-            record_of[w] = <uint32_t> place[group[w]] << 1 | (w < columns.columns and columns.column[w] >= 0)
-        return np.asarray(record_of), np.asarray(which[:count]), np.asarray(place), record_room(
-            at + LANES, record_size(&self.scale, 0))  # lanes that are not in use are read too
+            of_column = w < columns.columns and columns.column[w] >= 0
+            own = of_column and self.has_few_classes()
+            if own or shared[group[w]] < 0:
+                if at // LANES > MOST_PLACES:
+                    raise MemoryError("there are too many items for their evidence to be kept")
+                which[made], place[made] = <int32_t> w, <int32_t> (at // LANES)
+                if not own:
+                    shared[group[w]] = place[made]
+                made += 1
+                at += few_size(self.scale.classes) if self.has_few_classes() else record_size(&self.scale, ptr[w + 1] - ptr[w])
+            record_of[w] = <uint32_t> (place[made - 1] if own else shared[group[w]]) << 1 | of_column
+        return np.asarray(record_of), np.asarray(which[:made]), np.asarray(place[:made]), record_room(
+            at + LANES, unknown)  # lanes that are not in use are read too
 
     def fill(self, const int64_t[::1] ptr, const int32_t[::1] cls, const double[::1] val, const int32_t[::1] column,
              const double[:, ::1] slopes, const int32_t[::1] which, const int32_t[::1] place, double[::1] room,
              Py_ssize_t first, Py_ssize_t last):
-        """The records of which[first:last], or with few classes of items first..last, in the room that `records` made for
-        these sums."""
-        cdef Py_ssize_t n = ptr.shape[0] - 1, i, most = n if self.has_few_classes() else which.shape[0]
-        cdef bint wrong = not 0 <= first <= last <= most or val.shape[0] != cls.shape[0] or ptr[n] > cls.shape[0]
+        """The records of which[first:last], in the room that `records` made for these sums."""
+        cdef Py_ssize_t n = ptr.shape[0] - 1, i
+        cdef bint wrong = not 0 <= first <= last <= which.shape[0] or val.shape[0] != cls.shape[0] or ptr[n] > cls.shape[0]
+        cdef int64_t size = few_size(self.scale.classes)
         cdef Asked columns
-        if self.has_few_classes():
-            wrong |= room.shape[0] < (n + 1) * few_size(self.scale.classes)
-        else:
-            wrong |= which.shape[0] != place.shape[0]
-            for i in range(first, last if not wrong else first):
-                wrong = wrong or not 0 <= which[i] < n or place[i] < 0
-                wrong = wrong or <int64_t> place[i] * LANES + record_size(
-                    &self.scale, ptr[which[i] + 1] - ptr[which[i]]) > room.shape[0]
+        wrong |= which.shape[0] != place.shape[0]
+        for i in range(first, last if not wrong else first):
+            wrong = wrong or not 0 <= which[i] < n or place[i] < 0
+            if not wrong and not self.has_few_classes():
+                size = record_size(&self.scale, ptr[which[i] + 1] - ptr[which[i]])
+            wrong = wrong or <int64_t> place[i] * LANES + size > room.shape[0]
         if wrong:
             raise ValueError("the records do not fit the sums")
         if first == last:
@@ -386,7 +389,7 @@ cdef class ItemScale:
         with nogil:
             if self.has_few_classes():
                 few_records(&self.scale, &columns, &ptr[0], &cls[0] if cls.shape[0] else NULL,
-                            &val[0] if val.shape[0] else NULL, &room[0], first, last)
+                            &val[0] if val.shape[0] else NULL, &which[0], &place[0], &room[0], first, last)
             else:
                 fill_records(&self.scale, &ptr[0], &cls[0] if cls.shape[0] else NULL,
                              &val[0] if val.shape[0] else NULL, &which[0], &place[0], &room[0], first, last)
@@ -497,7 +500,6 @@ cdef class ItemScale:
         records.record_of, records.items = &record_of[0] if record_of.shape[0] else NULL, record_of.shape[0]
         records.room = &room[0]
         if self.has_few_classes():
-            records.items = room.shape[0] // few_size(self.scale.classes) - 1
             with nogil:
                 few_by_records(&self.scale, &rows, &records, first, last)
             return

@@ -2,15 +2,17 @@
  *
  * Scores are needed up to a constant per row, so a record has what an item adds to each class over the first one: a
  * vector of its κ, whose last lane is 1 if the item has a column of x; and for each further class belief·λ, with that of
- * all items equally in the last lane, and κ·λ, with the slope of its column in the last lane. Every item has a record, of
- * the same size, and the first one is that of unknown items: nothing has to be looked up, and there are no branches. */
+ * all items equally in the last lane, and κ·λ, with the slope of its column in the last lane. Items with the same sums
+ * and without a column share a record. All have the same size, and the first one is that of unknown items: there are no
+ * branches. */
 
 #ifndef DECIBAN_FEW_CLASSES_LOOPS_H
 #define DECIBAN_FEW_CLASSES_LOOPS_H
 
 #include "answer_loops.h"
 
-enum { FEW_CLASSES = 4, ENTRIES_AHEAD = 12, CACHE_LINE = 64 };
+enum { FEW_CLASSES = 4, CACHE_LINE = 64 };
+enum { READY = 24, ASKED = 64 }; /* entries whose records are fetched at a time, which are at least so many ahead */
 
 INLINE int64_t few_size(int64_t classes) { return LANES * (2 * classes - 1); }
 
@@ -41,48 +43,61 @@ INLINE void few_fill(const Scale *t, const Asked *columns, int64_t item, const i
     }
 }
 
-/* Records of items first..last. */
+/* Records of some items, at place[i]. */
 CLONES void few_records(const Scale *t, const Asked *columns, const int64_t *ptr, const int32_t *cls, const double *val,
-                        double *room, int64_t first, int64_t last) {
-    for (int64_t w = first; w < last; w++)
-        few_fill(t, columns, w, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], room + (w + 1) * few_size(t->classes));
+                        const int32_t *which, const int32_t *place, double *room, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; i++) {
+        const int64_t w = which[i];
+        few_fill(t, columns, w, cls + ptr[w], val + ptr[w], ptr[w + 1] - ptr[w], room + (int64_t)place[i] * LANES);
+    }
 }
 
-INLINE const double *few_record(const Records *records, int64_t size, int64_t item) {
-    return records->room + size * ((uint64_t)item < (uint64_t)records->items ? item + 1 : 0);
+typedef struct { /* sums over the items of a row: κ and κ², and for each further class what its records have */
+    lanes know, squared, more[2 * FEW_CLASSES];
+} FewSums;
+
+INLINE void few_add(const double *record, FewSums *sums, const int64_t k) {
+    const lanes mine = from(record);
+    sums->know += mine;
+    sums->squared += mine * mine;
+    for (int64_t c = 2; c < 2 * k; c++) sums->more[c] += from(record + LANES * (c - 1));
 }
 
 /* The scores of rows by records, or by the sums of their entries, as in answer_directly: ptr is NULL or records are.
  * k is known to the compiler, so that the sums of a row stay in registers. */
 INLINE void few_answer_of(const Scale *t, const Asked *rows, const Records *records, const int64_t *ptr, const int32_t *cls,
                           const double *val, int64_t first, int64_t last, const int64_t k) {
-    const int64_t size = few_size(k), end = rows->indptr[last];
+    const int64_t size = few_size(k);
     double own[LANES * (2 * FEW_CLASSES - 1)];
+    const double *asked[ASKED]; /* records of the next entries, of this row and others */
+    int64_t ready = rows->indptr[first];
+    const int64_t every = rows->indptr[last];
     for (int64_t i = first; i < last; i++) {
-        lanes know = all(0.0), squared = all(0.0), sums[2 * FEW_CLASSES];
-        for (int64_t c = 2; c < 2 * k; c++) sums[c] = all(0.0);
-        for (int64_t e = rows->indptr[i]; e < rows->indptr[i + 1]; e++) {
-            const double *record = own;
-            if (ptr) {
-                few_fill(t, rows, rows->indices[e], cls + ptr[e], val + ptr[e], ptr[e + 1] - ptr[e], own);
-            } else {
-                if (e + ENTRIES_AHEAD < end)
-                    fetch(few_record(records, size, rows->indices[e + ENTRIES_AHEAD]), size * (int64_t)sizeof *own);
-                record = few_record(records, size, rows->indices[e]);
-            }
-            const lanes mine = from(record);
-            know += mine;
-            squared += mine * mine;
-            for (int64_t c = 2; c < 2 * k; c++) sums[c] += from(record + LANES * (c - 1));
+        const int64_t end = rows->indptr[i + 1];
+        FewSums sums = {all(0.0), all(0.0), {{0.0}}};
+        for (int64_t e = rows->indptr[i]; e < end && ptr; e++) {
+            few_fill(t, rows, rows->indices[e], cls + ptr[e], val + ptr[e], ptr[e + 1] - ptr[e], own);
+            few_add(own, &sums, k);
         }
-        Ending how = ending(t, (Knowledge){know, squared}, rows->damp[i]);
+        for (int64_t e = rows->indptr[i]; e < end && !ptr; e++) {
+            while (ready <= e + READY && ready < every) {
+                const int64_t stop = ready + READY < every ? ready + READY : every;
+                for (; ready < stop; ready++) {
+                    const double *const record = record_at(records, entry_of(records, rows->indices[ready]));
+                    asked[(uint64_t)ready % ASKED] = record;
+                    fetch(record, size * (int64_t)sizeof *own);
+                }
+            }
+            few_add(asked[(uint64_t)e % ASKED], &sums, k);
+        }
+        Ending how = ending(t, (Knowledge){sums.know, sums.squared}, rows->damp[i]);
         how.first[STRENGTHS] = rows->damp[i];
         how.second[STRENGTHS] = rows->slopes ? rows->x[i] : 0.0;
         for (int64_t c = 1; c < k; c++) {
-            const lanes x = how.first * sums[2 * c] + how.second * sums[2 * c + 1];
+            const lanes x = how.first * sums.more[2 * c] + how.second * sums.more[2 * c + 1];
             rows->out[i * k + c] += total_of(x);
         }
-        if (rows->slopes && know[STRENGTHS] > 0.0) rows->there[i] = 1;
+        if (rows->slopes && sums.know[STRENGTHS] > 0.0) rows->there[i] = 1;
     }
 }
 

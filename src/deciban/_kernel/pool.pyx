@@ -20,7 +20,7 @@ cdef extern from "pool_loops.h":
     void pool_curvature(const Problem*, const double*, const int64_t*, int64_t, int64_t, double, double*,
                         int64_t*, double*) noexcept nogil
     void pool_spread(const double*, int64_t, int64_t, int64_t, double*, double*) noexcept nogil
-    void pool_arrange(const double*, int64_t, int64_t, int64_t, const double*, double*) noexcept nogil
+    void pool_arrange(const double*, int64_t, int64_t, int64_t, const double*, double*, double*) noexcept nogil
     double pool_fit(const Problem*, double*, double*, int64_t, double, int64_t, double) noexcept nogil
 
 cdef double NOTHING = 0.0
@@ -86,8 +86,16 @@ def spread(const double[:, :, ::1] evidence, double[::1] square, double[::1] cen
 
 
 def arrange(const double[:, :, ::1] evidence, const double[::1] spread, double[:, :, ::1] out):
-    """Evidence (n, g, k) in units of the spreads, into out (n, k, g)."""
-    if evidence.shape[0] * evidence.shape[1] * evidence.shape[2]:
-        with nogil:
-            pool_arrange(&evidence[0, 0, 0], evidence.shape[0], evidence.shape[1], evidence.shape[2], &spread[0],
-                         &out[0, 0, 0])
+    """Evidence (n, g, k) in units of the spreads, into out (n, k, g), which may be the same memory."""
+    cdef Py_ssize_t n = evidence.shape[0], g = evidence.shape[1], k = evidence.shape[2]
+    cdef double* room
+    if out.shape[0] != n or out.shape[1] != k or out.shape[2] != g or spread.shape[0] != g:
+        raise ValueError("the evidence does not fit")
+    if not n * g * k:
+        return
+    room = <double*> malloc(g * k * sizeof(double))
+    if room == NULL:
+        raise MemoryError()
+    with nogil:
+        pool_arrange(&evidence[0, 0, 0], n, g, k, &spread[0], room, &out[0, 0, 0])
+    free(room)

@@ -76,17 +76,26 @@ CLONES double pool_value(const Problem *t, const double *r, const double *b, dou
     return total + 0.5 * held;
 }
 
+/* to[b] += sign·Σ_t one_t two_bt for `count` of the vectors `two`, which are one after the other. */
+INLINE void add_row_products(const lanes *one, const lanes *two, const int count, double sign, double *to) {
+    enum { EACH = HELD / 4 };
+    lanes sum[4];
+    for (int b = 0; b < count; b++) sum[b] = one[0] * two[b * EACH];
+    for (int t = 1; t < EACH; t++) {
+        const lanes mine = one[t]; /* read once for all of them */
+        for (int b = 0; b < count; b++) sum[b] += mine * two[b * EACH + t];
+    }
+    for (int b = 0; b < count; b++) to[b] += sign * ((sum[b][0] + sum[b][1]) + (sum[b][2] + sum[b][3]));
+}
+
 /* out (m, m), rows `width` apart, lower half, += sign·Σ_t z_t z_tᵀ of HELD vectors, which are stored side by side:
    z (m, HELD). */
 CLONES void add_products(const double *z, int64_t m, int64_t width, double sign, double *out) {
     for (int64_t a = 0; a < m; a++) {
         const lanes *one = (const lanes *)(z + a * HELD);
-        for (int64_t b = 0; b <= a; b++) {
-            const lanes *two = (const lanes *)(z + b * HELD);
-            lanes sum = one[0] * two[0];
-            for (int t = 1; t < HELD / 4; t++) sum += one[t] * two[t];
-            out[a * width + b] += sign * ((sum[0] + sum[1]) + (sum[2] + sum[3]));
-        }
+        int64_t b = 0;
+        for (; b + 4 <= a + 1; b += 4) add_row_products(one, (const lanes *)(z + b * HELD), 4, sign, out + a * width + b);
+        for (; b <= a; b++) add_row_products(one, (const lanes *)(z + b * HELD), 1, sign, out + a * width + b);
     }
 }
 
@@ -115,15 +124,18 @@ CLONES void pool_spread(const double *x, int64_t n, int64_t g, int64_t k, double
     }
 }
 
-/* Evidence (n, g, k) in units of the spreads, as (n, k, g). A few classes at a time stay in the cache. */
-CLONES void pool_arrange(const double *x, int64_t n, int64_t g, int64_t k, const double *spread, double *out) {
+/* Evidence (n, g, k) in units of the spreads, as (n, k, g). A few classes at a time stay in the cache. There is room for a
+   row, so that `out` may be where the evidence is. */
+CLONES void pool_arrange(const double *x, int64_t n, int64_t g, int64_t k, const double *spread, double *room, double *out) {
     enum { FEW = 8 };
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
+        memcpy(room, x + i * g * k, (size_t)(g * k) * sizeof(double));
         for (int64_t first = 0; first < k; first += FEW) {
             const int64_t last = first + FEW < k ? first + FEW : k;
             for (int64_t j = 0; j < g; j++)
-                for (int64_t c = first; c < last; c++) out[(i * k + c) * g + j] = x[(i * g + j) * k + c] / spread[j];
+                for (int64_t c = first; c < last; c++) out[(i * k + c) * g + j] = room[j * k + c] / spread[j];
         }
+    }
 }
 
 /* The Hessian of the objective: second derivatives by the coordinates `at` (m of them; weights, then offsets), (m, m),

@@ -81,8 +81,9 @@ static bool row_room(Row *row, int64_t more) {
 
 /* Numbers from `known` on become UNKNOWN. */
 static void row_end(Row *row, int64_t known) {
-    for (int64_t i = 0; i < row->size; i++)
-        if (row->ids[i] >= known) row->ids[i] = UNKNOWN;
+    int32_t *const ids = row->ids;
+    const int32_t first = known < INT32_MAX ? (int32_t)known : INT32_MAX; /* itself the number of no item */
+    for (int64_t i = 0; i < row->size; i++) ids[i] = ids[i] >= first ? UNKNOWN : ids[i];
 }
 
 enum { STAMPED_SHARE = 8 }; /* items that are known for each one that texts have, up to which all of them are stamped */
@@ -188,16 +189,20 @@ static int keys_of_pairs(const int32_t *ids, const uint8_t *again, const int64_t
     out_indptr[0] = 0;
     if (!keys_room(out, (indptr[count] - indptr[0]) * n_shifts + 2 * count)) return NO_MEMORY;
     for (int64_t d = 0; d < count; d++) {
-        const int32_t *a = ids + indptr[d];
-        const uint8_t *recurs = again + indptr[d];
+        const int32_t *const a = ids + indptr[d];
+        const uint8_t *const recurs = again + indptr[d];
         const int64_t size = indptr[d + 1] - indptr[d];
+        uint64_t *to = out->keys + out->size;
         if (!seen_begin(seen, size * n_shifts)) return NO_MEMORY;
-        if (mark >= 0 && size) add_key(out, seen, pair_of(mark, a[0]), false);
+        if (mark >= 0 && size) *to++ = pair_of(mark, a[0]);
         for (int s = 0; s < n_shifts; s++)
-            for (int64_t i = 0, j = shifts[s]; j < size; i++, j++)
-                add_key(out, seen, pair_of(a[i], a[j]), n_shifts > 1 ? recurs[i] | recurs[j] : recurs[i] & recurs[j]);
-        if (mark >= 0 && size) add_key(out, seen, pair_of(a[size - 1], mark), false);
-        out_indptr[d + 1] = out->size;
+            for (int64_t i = 0, j = shifts[s]; j < size; i++, j++) {
+                const bool both = n_shifts > 1 ? recurs[i] | recurs[j] : recurs[i] & recurs[j];
+                *to = pair_of(a[i], a[j]);
+                to += !both || seen_first(seen, *to);
+            }
+        if (mark >= 0 && size) *to++ = pair_of(a[size - 1], mark);
+        out_indptr[d + 1] = out->size = to - out->keys;
     }
     return 0;
 }
@@ -329,27 +334,27 @@ static int distinct_runs(const Row *words, int64_t count, const int32_t *const *
     uint32_t *last = NULL; /* by run: 1 + the text that had it last */
     if (total > known / STAMPED_SHARE && count < UINT32_MAX && !(last = calloc((size_t)known + 1, sizeof *last)))
         return NO_MEMORY;
-    int failed = 0;
+    int failed = row_room(out, total + 1) ? 0 : NO_MEMORY;
     out->indptr[0] = 0;
     for (int64_t d = 0; d < count && !failed; d++) {
         const int64_t more = stretches ? stretches_indptr[d + 1] - stretches_indptr[d] : 0;
         int64_t most = more;
         for (int64_t i = words->indptr[d]; i < words->indptr[d + 1]; i++) most += lists[i][-1];
-        if (!row_room(out, most + 1) || (!last && !seen_begin(seen, most))) failed = NO_MEMORY;
+        if (!last && !seen_begin(seen, most)) failed = NO_MEMORY;
         const uint32_t stamp = (uint32_t)d + 1;
         for (int64_t i = words->indptr[d]; i <= words->indptr[d + 1] && !failed; i++) {
             const bool of_word = i < words->indptr[d + 1];
             const int32_t *list = of_word ? lists[i] : more ? stretches + stretches_indptr[d] : NULL;
             const int64_t size = of_word ? list[-1] : more;
             if (last) {
-                int64_t at = out->size;
+                int32_t *to = out->ids + out->size;
                 for (int64_t r = 0; r < size; r++) {
                     const int32_t run = list[r];
-                    out->ids[at] = run; /* stays if it is new */
-                    at += last[run] != stamp;
+                    *to = run; /* stays if it is new */
+                    to += last[run] != stamp;
                     last[run] = stamp;
                 }
-                out->size = at;
+                out->size = to - out->ids;
             } else
                 for (int64_t r = 0; r < size; r++)
                     if (seen_first(seen, (uint32_t)list[r])) out->ids[out->size++] = list[r];

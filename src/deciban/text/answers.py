@@ -35,7 +35,7 @@ class ItemRecords(NamedTuple):
     """What is derived of every item of a block. Items with the same sums, such as those of one document, share a
     record."""
 
-    record_of: Codes  # (items,) where the record of an item is; empty if each has its own
+    record_of: Codes  # (items,) where the record of an item is
     room: Floats
 
     @classmethod
@@ -43,9 +43,7 @@ class ItemRecords(NamedTuple):
         scale, given = answers.scale, (cells.ptr, cells.cls, cells.val, answers.column, answers.slopes)
         record_of, which, place, room = scale.records(*given)
         workers = threads(n_jobs, 8 * len(cells.cls))
-        in_pieces(
-            len(which) or cells.size, workers, lambda first, last: scale.fill(*given, which, place, room, first, last)
-        )
+        in_pieces(len(which), workers, lambda first, last: scale.fill(*given, which, place, room, first, last))
         return cls(record_of, room)
 
 

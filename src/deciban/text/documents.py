@@ -107,6 +107,8 @@ class Texts:
 
 def as_string(text: Any, number: int = 0) -> str:
     """A document as a Python string."""
+    if type(text) is str:  # almost always
+        return text
     if hasattr(text, "as_py"):
         text = text.as_py()
     check(text, number)

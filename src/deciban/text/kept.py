@@ -296,8 +296,12 @@ def smallest(texts: Sequence[str], most: int) -> list[int]:
 
 def by_digest(texts: Sequence[str]) -> list[int]:
     """The numbers of the texts in the order of their marks."""
-    digests = marks(texts).tolist()
-    return sorted(range(len(texts)), key=lambda i: (digests[i], texts[i]))
+    digests = marks(texts)
+    order = np.argsort(digests, kind="stable")
+    if (np.diff(digests[order]) > 0).all():
+        return order.tolist()  # type: ignore[no-any-return]  # of integers
+    keys = digests.tolist()
+    return sorted(range(len(texts)), key=lambda i: (keys[i], texts[i]))
 
 
 # ------------------------------------------------------------------ choosing on them

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from functools import lru_cache
 
 from deciban._kernel import mail as kernel
 
@@ -24,6 +25,7 @@ CELL_TAGS = frozenset(("td", "th", "button", "input", "img", "label"))
 # No character has a number this high, and int() refuses numbers of thousands of digits.
 LEADING_ZEROS = re.compile(r"&#0++(?=[0-9])")
 TOO_HIGH = re.compile(r"&#[0-9]{8,};?")
+REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[^\t\n\f <&#;]{1,32}+;?)")  # as html.unescape finds them
 
 
 def text_of_html(markup: str) -> str:
@@ -56,7 +58,13 @@ def unescaped(text: str) -> str:
     """
     if "&#" in text:
         text = TOO_HIGH.sub("\ufffd", LEADING_ZEROS.sub("&#", text))
-    return html.unescape(text)
+    return REFERENCE.sub(lambda found: character(found[0]), text) if "&" in text else text
+
+
+@lru_cache(1024)
+def character(reference: str) -> str:
+    """What one reference stands for: a mail has the same few again and again."""
+    return html.unescape(reference)
 
 
 TAGS = kernel.Tags(LINE_TAGS, CELL_TAGS, NOT_SHOWN, hosts)
