@@ -379,7 +379,7 @@ class FoldPart(NamedTuple):
     """Rows when a fold is removed from the sums: evidence of the `rest`, each without itself, and of those `out`."""
 
     rest: Array
-    inside: Floats  # overwritten when pools are fitted to it
+    inside: Floats
     out: Array
     outside: Floats
     log_prior: Floats  # of the rest
@@ -428,7 +428,7 @@ def cross_fit(
     amount, doubts = np.ones(n) if weight is None else weight, (*doubts, PRIOR_ONLY)
     losses, evaluated, by_fold = np.zeros((len(doubts), n)), np.zeros(n, dtype=bool), []
     for part in parts:
-        rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest], overwrite=True)
+        rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest])
         pools_of_fold = weight_prior.fit(rows, doubts, 1e-5, MAX_ROWS_OF_CURVATURE_IN_FOLD)
         if rows.can_tell:
             at = np.arange(len(part.out))
@@ -457,11 +457,19 @@ def cross_fit(
 
 
 def best_doubt(
-    part: FoldPart, y: Codes, weight: Floats | None, weight_prior: WeightPrior, doubts: Sequence[Doubt]
+    part: FoldPart,
+    y: Codes,
+    weight: Floats | None,
+    weight_prior: WeightPrior,
+    doubts: Sequence[Doubt],
+    overwrite: bool = False,
 ) -> Doubt:
-    """The doubt under which the other rows best predict a fold that is removed from the sums."""
+    """The doubt under which the other rows best predict a fold that is removed from the sums.
+
+    With `overwrite`, the evidence inside the part may be overwritten: see `Vectors`.
+    """
     amount, doubts = np.ones(len(y)) if weight is None else weight, (*doubts, PRIOR_ONLY)
-    rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest], overwrite=True)
+    rows = Vectors(part.inside, y[part.rest], part.log_prior, amount[part.rest], overwrite)
     if not rows.can_tell or not len(part.out):
         return doubts[0]
     at, losses = np.arange(len(part.out)), []

@@ -285,6 +285,24 @@ def test_evidence_is_only_read(g, k):
     np.testing.assert_array_equal(problem.evidence, before)
 
 
+def test_the_evidence_of_parts_is_only_read_unless_it_may_be_overwritten():
+    """Boosted trees read it again after the weights are fitted."""
+    world = Pairs(2, 300, 20)
+    folds = Folds.of(world.mark, world.y, 2, 3)
+    every, parts = np.arange(300), list(world.parts(folds))
+    before = [(part.inside.copy(), part.outside.copy()) for part in parts]
+    about = (world.evidence(every, every), world.y, world.log_prior(every), None, folds, world.mark)
+    cross_fit(*about, parts, world.weight_prior())
+    doubt = best_doubt(parts[0], world.y, None, world.weight_prior(), (Doubt(100.0, 0.0), Doubt(1.0, 1.0)))
+    for part, (inside, outside) in zip(parts, before, strict=True):
+        np.testing.assert_array_equal(part.inside, inside)
+        np.testing.assert_array_equal(part.outside, outside)
+    assert (
+        best_doubt(parts[0], world.y, None, world.weight_prior(), (Doubt(100.0, 0.0), Doubt(1.0, 1.0)), overwrite=True)
+        == doubt
+    )
+
+
 def test_units_do_not_matter():
     problem = Problem(5, 150, 4, 3)
     problem.evidence /= spreads(problem.evidence)[:, None]

@@ -706,7 +706,7 @@ class Graded(Learner):
                 return cross_fit(evidence, y, log_prior, w, folds, distinct, parts, weight_prior)
             used = (fold == 1) | (fold == 2)  # enough to compare doubts
             part = self._part(rows, own, w, fold == 0, used, classes, n_jobs)
-            doubts = (best_doubt(part, y, w, weight_prior, FOLD_DOUBTS),)
+            doubts = (best_doubt(part, y, w, weight_prior, FOLD_DOUBTS, overwrite=True),)
         vectors = Vectors(evidence, y, log_prior, w, overwrite=True)
         return closed_fit(vectors, int(mark.max()), weight_prior, doubts, PAIRWISE_FACTOR, CAUTIOUS_FACTOR)[0]
 
