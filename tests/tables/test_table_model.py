@@ -495,6 +495,16 @@ def test_rows_that_are_alike_teach_as_much_as_others(n):
     assert model.summary().loss == pytest.approx(new, abs=0.05)
 
 
+def test_grades_of_many_columns():
+    """Gaussians of many coordinates are compared on fewer rows than means on a line."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(1600, 45))
+    y = np.digitize(X[:, :3].sum(axis=1) + rng.normal(size=1600), [-2.0, 0.0, 2.0])
+    model = deciban.Classifier().fit(X, y)
+    assert "ordered classes" in [c.expert for c in model.model_.record.candidates if c.chosen]
+    assert model.summary().loss < 1.0
+
+
 def test_numbers_as_labels_are_grades_only_if_their_order_says_something(tmp_path):
     """Grades help each other; the same classes under shuffled numbers are names."""
     rng = np.random.default_rng(0)

@@ -149,7 +149,7 @@ class Candidates:
         rows, y, w = self._grid_rows(len(expert.target))
         if evidence is None or not self.is_plain:
             evidence = expert.evidence_without(rows, y, w)
-        _, scale = self._best_scale(evidence, y, w)
+        _, scale = self._best_scale(evidence[: len(y)], y, w)  # means on a line were compared on more rows
         return replace(expert, shape=replace(expert.shape, limit=CALIBRATED_LIMIT / scale))
 
     def _best_scale(self, evidence: Floats, y: Codes, weight: Floats | None) -> tuple[float, float]:
