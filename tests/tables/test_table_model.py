@@ -495,6 +495,14 @@ def test_rows_that_are_alike_teach_as_much_as_others(n):
     assert model.summary().loss == pytest.approx(new, abs=0.05)
 
 
+def test_importance_with_many_different_weights():
+    """With rounded weights, more would be taken out of the sums than was learned."""
+    rng = np.random.default_rng(14)
+    X, y = rng.normal(size=(40, 41)), rng.integers(0, 5, 40)
+    model = deciban.Classifier().fit(X, y, sample_weight=rng.lognormal(0.0, 2.0, 40))
+    assert model.summary().importance.rows == 40
+
+
 def test_grades_of_many_columns():
     """Gaussians of many coordinates are compared on fewer rows than means on a line."""
     rng = np.random.default_rng(8)

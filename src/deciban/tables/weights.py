@@ -128,7 +128,8 @@ def importance_later(model: TableModel, sample: Sample) -> Deferred[Importance |
     items = len(model.encoding.columns) + len(model.encoding.texts) + 1
     some = spread_rows(len(sample.eval_y), max_rows(items, sample.k, MAX_ROWS_AT_FIT))
     rows, y = sample.eval_rows.take(some), np.ascontiguousarray(sample.eval_y[some])
-    weight = None if sample.eval_weight is None else np.ascontiguousarray(sample.eval_weight[some])
+    # Rows are taken out with the weights that they were learned with; those of the evaluation may be rounded.
+    weight = None if sample.weight is None else np.ascontiguousarray(sample.weight[sample.eval_index[some]])
     return Deferred(lambda: importance(model, rows, y, weight, True))
 
 
