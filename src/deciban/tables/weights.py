@@ -63,7 +63,8 @@ PRIOR_WEIGHTS = {
 PRIOR_WEIGHT_OF_ORDER = 0.5  # if classes are in an order; the prior weights of the others then share the rest
 MAX_COLUMNS_WITH_OWN_WEIGHT = 100
 MIN_ROWS_TO_DROP_EXPERTS = 3000  # with so many rows to evaluate on, an expert is dropped unless it gains this:
-MIN_GAIN_OF_EXPERT = 2.0  # nats in all
+MIN_GAIN_OF_EXPERT = 2.0  # nats in all;
+MIN_GAIN_BEFORE_ALL_ROWS = 6.0  # and this before it learns more rows than those of the sample
 MIN_GAIN_OF_OPTIONAL = 3.0, 0.002  # the same for experts that cost more than they usually gain: nats in all, and a row
 FIXED = 1e15  # pseudo-rows that hold a weight at 0
 MIN_ROWS_TO_BOOST = 100
@@ -81,7 +82,7 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
     mark, y, w = sample.eval_rows.mark, sample.eval_y, sample.eval_weight
     alone = log_loss(vectors[:, 0], log_prior, y, w)
     prepared, many = Vectors(vectors, y, log_prior, w), len(y) >= MIN_ROWS_FOR_CLOSED_FORM
-    usual, begin = without_idle_experts(prepared, usual, min_gains(model.experts, len(y), prepared.total))
+    usual, begin = without_idle_experts(prepared, usual, min_gains(model.experts, len(y), prepared.total, boost))
     kept = np.arange(m) if many else np.flatnonzero(np.asarray(usual.ridge)[:m] < FIXED)
     places = np.append(kept, m + columns)
     if many:
@@ -96,7 +97,7 @@ def with_weights(model: TableModel, sample: Sample, tried: Candidates, boost: bo
         parts = list(fold_parts(fewer, sample, columns, folds.which(mark, y), folds.count))
         evaluated = Evaluated(vectors, y, log_prior, w, folds, mark, parts)
         chosen = evaluated.fit(weight_prior(fewer, sample, len(columns)))
-        for i, least in min_gains(fewer.experts, len(y), prepared.total).items():
+        for i, least in min_gains(fewer.experts, len(y), prepared.total, boost).items():
             held = evaluated.fit(without_weight(weight_prior(fewer, sample, len(columns), with_fourier=False), i))
             if evaluated.loss(held) - evaluated.loss(chosen) < least:
                 chosen = held
@@ -200,9 +201,11 @@ def without_weight(prior: WeightPrior, i: int) -> WeightPrior:
     return prior._replace(ridge=ridge, weights=weights)
 
 
-def min_gains(experts: Sequence[Expert], rows: int, total: float) -> dict[int, float]:
-    """The nats in all that experts must gain on so many evaluation rows of some total weight, if they must."""
-    gains = dict.fromkeys(range(1, len(experts)) if rows >= MIN_ROWS_TO_DROP_EXPERTS else (), MIN_GAIN_OF_EXPERT)
+def min_gains(experts: Sequence[Expert], rows: int, total: float, learned: bool) -> dict[int, float]:
+    """The nats in all that experts must gain on so many evaluation rows of some total weight, if they must; `learned`:
+    they have learned all rows."""
+    least = MIN_GAIN_OF_EXPERT if learned else MIN_GAIN_BEFORE_ALL_ROWS
+    gains = dict.fromkeys(range(1, len(experts)) if rows >= MIN_ROWS_TO_DROP_EXPERTS else (), least)
     whole, each = MIN_GAIN_OF_OPTIONAL
     return gains | {i: max(whole, each * total) for i, e in enumerate(experts) if isinstance(e, FourierFeatures)}
 
