@@ -254,9 +254,12 @@ def test_values_of_kept_trees_are_newton_steps(seed, k, weighted):
     column, left, right, parent, cut, mask, start, _ = grown.trees(3)
     leaf = np.empty((60, 3), dtype=np.int32)
     forest.leaves(np.ascontiguousarray(codes.T), levels, ordered, column, left, right, cut, mask, start, leaf)
-    leaf, rates, ridges = np.ascontiguousarray(leaf.T), np.array([[0.1, 0.2, 0.3], [0.5] * 3]), np.array([1.0, 3.0])
-    values = kernel.refit(leaf, parent, start, y, weight, base, rates, ridges)
-    expected, scores, w = np.zeros_like(values), base.copy(), np.ones(60) if weight is None else weight
+    leaf, rates, ridges = leaf.T, np.array([[0.1, 0.2, 0.3], [0.5] * 3]), np.array([1.0, 3.0])
+    base, w = np.random.default_rng(seed).normal(size=(60, k)), np.ones(60) if weight is None else weight.copy()
+    base[:5] = -np.inf  # these do not count
+    values = grown.refit(base, rates, ridges)
+    expected, scores = np.zeros_like(values), np.where(np.isfinite(base), base, 0.0)
+    w[:5] = 0.0
     for own_rates, ridge in zip(rates, ridges, strict=True):
         for t, rate in enumerate(own_rates):
             p, steps = softmax(scores), np.zeros_like(values)
@@ -274,26 +277,38 @@ def test_values_of_kept_trees_are_newton_steps(seed, k, weighted):
     np.testing.assert_allclose(values, expected, atol=1e-9)
 
 
-def test_kept_trees_are_checked():
-    leaf, parent, start = np.array([[1, 2]], np.int32), np.array([-1, 0, 0], np.int32), np.array([0, 3], np.int32)
-    y, base, rates, ridges = np.array([0, 1], np.int32), np.zeros((2, 2)), np.ones((1, 1)), np.ones(1)
-    assert kernel.refit(leaf, parent, start, y, None, base, rates, ridges).shape == (3, 2)
-    good = {"leaf": leaf, "parent": parent, "start": start, "y": y, "weight": None, "base": base}
-    good |= {"rates": rates, "ridges": ridges}
+def test_what_kept_trees_are_fitted_to_is_checked():
+    grown = kernel.Boosting(*table(4, 50, 3, 3), LEAVES, DEPTH, MIN_ROWS, RIDGE, SMOOTHING, 1)
+    grown.step(0.1)
+    good = {"base": np.zeros((50, 3)), "rates": np.ones((1, 1)), "ridges": np.ones(1)}
+    assert grown.refit(**good).shape == grown.trees(1)[-1].shape
+    assert grown.refit(**good | {"rates": np.ones((1, 0))}).shape == (0, 3)
     for bad, message in (
-        ({"leaf": np.array([[1, 3]], np.int32)}, "row 1, tree 0: node 3"),
-        ({"leaf": np.array([[-1, 2]], np.int32)}, "row 0, tree 0: node -1"),
-        ({"parent": np.array([-1, 0, 2], np.int32)}, "node 2 must come after"),
-        ({"parent": np.array([-1, -1, 0], np.int32)}, "node 1 must come after"),
-        ({"start": np.array([0, 2], np.int32)}, "nodes 0 to 2 of 3"),
-        ({"start": np.array([1, 3], np.int32)}, "nodes 1 to 3 of 3"),
-        ({"y": np.array([0, 2], np.int32)}, "row 1 is of class 2"),
-        ({"y": np.array([0], np.int32)}, "leaf has 2 rows"),
-        ({"weight": np.ones(3)}, "leaf has 2 rows"),
-        ({"base": np.array([[-np.inf, 0.0], [0.0, 0.0]])}, "row 0: the log joint"),
-        ({"rates": np.full((1, 1), np.nan)}, "the rate of tree 0"),
-        ({"rates": np.ones((1, 2))}, "1 trees, 1 passes"),
-        ({"ridges": np.zeros(1)}, "the ridge is 0.0"),
+        ({"base": np.zeros((49, 3))}, "50 rows"),
+        ({"base": np.zeros((50, 2))}, "3 classes"),
+        ({"rates": np.ones((1, 2))}, "1 trees"),
+        ({"rates": np.full((1, 1), np.nan)}, "finite"),
+        ({"rates": np.ones((2, 1))}, "2 passes"),
+        ({"ridges": np.zeros(1)}, "positive"),
     ):
         with pytest.raises(ValueError, match=message):
-            kernel.refit(**(good | bad))
+            grown.refit(**(good | bad))
+
+
+@pytest.mark.parametrize("k", [2, 5, 9, 14])
+def test_a_class_that_was_ruled_out_can_come_back(k):
+    """Posteriors are multiplied, and never become 0: scores far apart, and steps that nothing holds back."""
+    n = 40
+    codes, y = np.arange(n, dtype=np.uint8)[None] % 4, (np.arange(n) % 4 % k).astype(np.int32)
+    base = np.zeros((n, k))
+    base[np.arange(n), (y + 1) % k] = 5000.0  # as good as certain, and wrong
+    used = (np.arange(n) % 8 < 4).astype(np.uint8)
+    grown = kernel.Boosting(
+        codes, np.array([4], np.int32), np.zeros(1, np.uint8), y, None, base, used, 4, 3, 1, 1e-3, 1.0, 0
+    )
+    assert grown.start == pytest.approx(20 * 300 * np.log(10))
+    for _ in range(4):
+        grown.step(1.0)
+    assert grown.losses[-1] < 0.1
+    refitted = grown.refit(base, np.ones((2, 4)), np.full(2, 1e-3))
+    assert np.isfinite(refitted).all()

@@ -1,6 +1,7 @@
 from deciban._typing import Array, Codes, Floats
 
 class Boosting:
+    start: float
     losses: list[float]
 
     def __init__(
@@ -21,14 +22,4 @@ class Boosting:
     ) -> None: ...
     def step(self, rate: float) -> None: ...
     def trees(self, rounds: int) -> tuple[Codes, Codes, Codes, Codes, Array, Array, Codes, Floats]: ...
-
-def refit(
-    leaf: Codes,
-    parent: Codes,
-    start: Codes,
-    y: Codes,
-    weight: Floats | None,
-    base: Floats,
-    rates: Floats,
-    ridges: Floats,
-) -> Floats: ...
+    def refit(self, base: Floats, rates: Floats, ridges: Floats) -> Floats: ...

@@ -7,7 +7,7 @@ each object.
 """
 import numpy as np
 
-from libc.math cimport fmax, isfinite
+from libc.math cimport INFINITY, fmax, isfinite
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -16,7 +16,8 @@ cdef extern from "boosting_loops.h":
     enum:
         UNSEEN
         LANES
-    const double NO_CHANCE
+        MAX_NODES
+        SUMS
     ctypedef struct Whole:
         pass
     ctypedef struct Table:
@@ -38,7 +39,6 @@ cdef extern from "boosting_loops.h":
         Whole *aside
         int32_t *other
         int32_t *other_aside
-        double *scores
         double *p
         double *g
         double *h
@@ -46,23 +46,22 @@ cdef extern from "boosting_loops.h":
         Node *nodes
         double *sums
         double *direction
+        double *factor
         uint64_t state
     ctypedef struct Refit:
         int64_t n, k, stride
-        const int32_t *parent
         const int32_t *y
-        const double *weight
-        double *scores
+        double *weight
         double *p
         double *sums
-        double *steps
-    void move_kept(const Refit*, const int32_t*, int64_t) noexcept nogil
-    void refit_tree(const Refit*, const int32_t*, int64_t, int64_t, double, double, double*) noexcept nogil
-    void draw_direction(const Table*, Growth*) noexcept nogil
+        double *factor
     void begin_rounds(const Table*, Growth*) noexcept nogil
     int64_t grow_small_tree(const Table*, Growth*) noexcept nogil
-    void node_values(const Table*, Growth*, int64_t, double, double*) noexcept nogil
-    double add_values(const Table*, Growth*, int64_t, const double*) noexcept nogil
+    void end_round(const Table*, Growth*, int64_t, double, double*, uint8_t*) noexcept nogil
+    double loss_of_others(const Table*, const Growth*) noexcept nogil
+    void begin_refit(const Refit*) noexcept nogil
+    void refit_tree(const Refit*, const uint8_t*, const uint8_t*, const int32_t*, int64_t, double, double,
+                    double*) noexcept nogil
 
 
 cdef class Boosting:
@@ -70,11 +69,13 @@ cdef class Boosting:
 
     codes (d, n) are those of forest.pyx, a column side by side; base (n, k) is each row's log joint, which must be finite
     for its class y. `min_rows` are the fewest rows of a leaf; `ridge` is λ; categories are sorted by G/(H + smoothing).
+    `start` is the summed loss of the other rows, and `losses` the same after each round.
     """
 
     cdef Table t
     cdef Growth r
-    cdef object kept, parts
+    cdef object kept, parts, places, leaves
+    cdef readonly double start
     cdef readonly list losses
 
     def __cinit__(self, const uint8_t[:, ::1] codes, const int32_t[::1] levels, const uint8_t[::1] ordered,
@@ -88,7 +89,7 @@ cdef class Boosting:
             raise ValueError(f"codes has {n} rows: y, weight, base and used must have as many")
         if levels.shape[0] != d or ordered.shape[0] != d:
             raise ValueError(f"codes has {d} columns: levels and ordered must have as many entries")
-        if n > 2147483647 or k < 2 or max_leaves < 1 or max_leaves > 65536 or min_rows < 1:
+        if n > 2147483647 or k < 2 or max_leaves < 1 or 2 * max_leaves - 1 > MAX_NODES or min_rows < 1:
             raise ValueError(f"{n} rows, {k} classes, {max_leaves} leaves and {min_rows} rows of a leaf are not possible")
         if not (ridge > 0.0 and isfinite(ridge) and smoothing >= 0.0 and isfinite(smoothing)):
             raise ValueError(f"ridge is {ridge} and smoothing {smoothing}: they must be finite, and ridge positive")
@@ -119,7 +120,7 @@ cdef class Boosting:
         cdef const double[::1] own_weight = amounts
         cdef const int64_t[::1] place = order
         self.kept = (own_codes, levels, ordered, own_y, own_weight, offsets)
-        self.parts, self.losses = [], []
+        self.places, self.parts, self.leaves, self.losses = order, [], [], []
         self.t.n, self.t.d, self.t.k, self.t.cells = n, d, k, max(1, places[d])
         self.t.stride = (k + LANES - 1) // LANES * LANES
         self.t.codes = &own_codes[0, 0] if n and d else NULL
@@ -135,31 +136,31 @@ cdef class Boosting:
         self.r.aside = <Whole *> malloc((n + 1) * sizeof(Whole))
         self.r.other = <int32_t *> malloc((n + 1) * sizeof(int32_t))
         self.r.other_aside = <int32_t *> malloc((n + 1) * sizeof(int32_t))
-        self.r.scores = <double *> malloc((n * stride + 1) * sizeof(double))
-        self.r.p = <double *> malloc((self.r.used * stride + 1) * sizeof(double))
-        self.r.g = <double *> malloc((n + 1) * sizeof(double))
-        self.r.h = <double *> malloc((n + 1) * sizeof(double))
+        self.r.p = <double *> malloc((n * stride + 1) * sizeof(double))
+        self.r.g = <double *> malloc((self.r.used + 1) * sizeof(double))
+        self.r.h = <double *> malloc((self.r.used + 1) * sizeof(double))
         self.r.cells = <Whole *> malloc(max_leaves * self.t.cells * sizeof(Whole))
         self.r.nodes = <Node *> malloc(2 * max_leaves * sizeof(Node))
-        self.r.sums = <double *> malloc(4 * max_leaves * stride * sizeof(double))
+        self.r.sums = <double *> malloc(SUMS * 2 * max_leaves * stride * sizeof(double))
         self.r.direction = <double *> calloc(stride, sizeof(double))
+        self.r.factor = <double *> calloc(stride, sizeof(double))
         self.r.state = seed
         if (self.r.rows == NULL or self.r.aside == NULL or self.r.other == NULL or self.r.other_aside == NULL
-                or self.r.scores == NULL or self.r.p == NULL or self.r.g == NULL or self.r.h == NULL
-                or self.r.cells == NULL or self.r.nodes == NULL or self.r.sums == NULL or self.r.direction == NULL):
+                or self.r.p == NULL or self.r.g == NULL or self.r.h == NULL or self.r.cells == NULL
+                or self.r.nodes == NULL or self.r.sums == NULL or self.r.direction == NULL or self.r.factor == NULL):
             raise MemoryError()
         with nogil:
             for i in range(n):
                 for j in range(stride):
-                    self.r.scores[i * stride + j] = fmax(base[place[i], j], NO_CHANCE) if j < k else NO_CHANCE
+                    self.r.p[i * stride + j] = fmax(base[place[i], j], -INFINITY) if j < k else -INFINITY
             begin_rounds(&self.t, &self.r)
+            self.start = loss_of_others(&self.t, &self.r)
 
     def __dealloc__(self):
         free(self.r.rows)
         free(self.r.aside)
         free(self.r.other)
         free(self.r.other_aside)
-        free(self.r.scores)
         free(self.r.p)
         free(self.r.g)
         free(self.r.h)
@@ -167,20 +168,22 @@ cdef class Boosting:
         free(self.r.nodes)
         free(self.r.sums)
         free(self.r.direction)
+        free(self.r.factor)
 
     def step(self, double rate):
         """One more tree, whose values are `rate` of a full step; the summed loss of the other rows is appended."""
         cdef double loss
         cdef int64_t size
-        values = np.empty((2 * self.t.max_leaves, self.t.stride))
+        values, leaf = np.empty((2 * self.t.max_leaves, self.t.stride)), np.empty(max(1, self.t.n), dtype=np.uint8)
         cdef double[:, ::1] v = values
+        cdef uint8_t[::1] ends = leaf
         with nogil:
             size = grow_small_tree(&self.t, &self.r)
-            node_values(&self.t, &self.r, size, rate, &v[0, 0])
-            draw_direction(&self.t, &self.r)
-            loss = add_values(&self.t, &self.r, size, &v[0, 0])
+            end_round(&self.t, &self.r, size, rate, &v[0, 0], &ends[0])
+            loss = loss_of_others(&self.t, &self.r)
         self.losses.append(loss)
         self.parts.append((*self._nodes(size), values[:size, :self.t.k].copy()))
+        self.leaves.append(leaf)
 
     cdef _nodes(self, int64_t size):
         links, cuts, masks = np.empty((4, size), dtype=np.int32), np.zeros(size, np.uint8), np.zeros((size, 4), np.uint64)
@@ -212,60 +215,45 @@ cdef class Boosting:
         column, left, right, parent, cut, mask, values = (np.concatenate(arrays) for arrays in zip(*moved, strict=True))
         return column, left, right, parent, cut, mask, sizes.astype(np.int32), values
 
+    def refit(self, const double[:, ::1] base, const double[:, ::1] rates, const double[::1] ridges):
+        """Values (nodes, k) of the first trees, from 0 on by passes over all rows, each tree a Newton step of its own.
 
-def refit(const int32_t[:, ::1] leaf, const int32_t[::1] parent, const int32_t[::1] start, const int32_t[::1] y,
-          const double[::1] weight, const double[:, ::1] base, const double[:, ::1] rates, const double[::1] ridges):
-    """Values (nodes, k) of trees that are kept, from 0 on by passes over all trees, each tree a Newton step of its own.
-
-    leaf (trees, n) is the node in which a row ends; tree t has nodes start[t] to start[t + 1] − 1, parents first. base
-    (n, k) is each row's log joint, finite for its class y. Pass s takes rates[s, t] of a step with ridges[s].
-    """
-    cdef Py_ssize_t trees = leaf.shape[0], n = leaf.shape[1], m = parent.shape[0], k = base.shape[1], i, t, s, j
-    cdef Py_ssize_t passes = rates.shape[0], stride = (k + LANES - 1) // LANES * LANES, largest = 1
-    cdef Refit r
-    if y.shape[0] != n or base.shape[0] != n or (weight is not None and weight.shape[0] != n):
-        raise ValueError(f"leaf has {n} rows: y, weight and base must have as many")
-    if start.shape[0] != trees + 1 or rates.shape[1] != trees or ridges.shape[0] != passes or k < 2:
-        raise ValueError(f"there are {trees} trees, {passes} passes and {k} classes: start, rates and ridges must agree")
-    if start[0] != 0 or start[trees] != m:
-        raise ValueError(f"the trees have nodes {start[0]} to {start[trees]} of {m}")
-    for s in range(passes):
-        if not (ridges[s] > 0.0 and isfinite(ridges[s])):
-            raise ValueError(f"the ridge is {ridges[s]}: it must be finite and positive")
-        for t in range(trees):
-            if not isfinite(rates[s, t]):
-                raise ValueError(f"the rate of tree {t} is {rates[s, t]}")
-    for t in range(trees):
-        if start[t + 1] <= start[t]:
-            raise ValueError(f"tree {t} has no nodes")
-        largest = max(largest, start[t + 1] - start[t])
-        for i in range(start[t], start[t + 1]):
-            if parent[i] >= i or (parent[i] < start[t] and (parent[i] != -1 or i != start[t])):
-                raise ValueError(f"node {i} must come after its parent, {parent[i]}, in the same tree")
+        base (n, k) is each row's log joint; rows without a finite one for their class do not count. Pass s takes
+        rates[s, t] of a step of tree t with ridges[s].
+        """
+        cdef Py_ssize_t n = self.t.n, k = self.t.k, stride = self.t.stride, passes = rates.shape[0], trees = rates.shape[1]
+        cdef Py_ssize_t i, j, s, t
+        cdef Refit r
+        if base.shape[0] != n or base.shape[1] != k or ridges.shape[0] != passes or trees > len(self.parts):
+            raise ValueError(f"there are {n} rows, {k} classes, {passes} passes and {len(self.parts)} trees: base, rates and "
+                             "ridges must agree")
+        if not (np.isfinite(rates).all() and np.isfinite(ridges).all() and (np.asarray(ridges) > 0.0).all()):
+            raise ValueError("rates and ridges must be finite, and ridges positive")
+        links = [part[3] for part in self.parts[:trees]]
+        starts = np.cumsum([0, *map(len, links)])
+        values, room = np.zeros((starts[trees], k)), np.empty(n * (stride + 1) + MAX_NODES * (SUMS + 1) * stride + 1)
+        cdef double[:, ::1] v = values
+        cdef double[::1] held = room
+        cdef const int64_t[::1] place = self.places, start = starts
+        cdef const uint8_t[::1] before, leaf
+        cdef const int32_t[::1] parent
+        cdef bint counts
+        r.n, r.k, r.stride, r.y = n, k, stride, self.t.y
+        r.p, r.weight = &held[0], &held[n * stride]
+        r.sums = r.weight + n
+        r.factor = r.sums + MAX_NODES * SUMS * stride
         for i in range(n):
-            if leaf[t, i] < start[t] or leaf[t, i] >= start[t + 1]:
-                raise ValueError(f"row {i}, tree {t}: node {leaf[t, i]} is not one of the tree")
-    for i in range(n):
-        if y[i] < 0 or y[i] >= k:
-            raise ValueError(f"row {i} is of class {y[i]}: there are {k} classes, from 0 on")
-        if not isfinite(base[i, y[i]]):
-            raise ValueError(f"row {i}: the log joint of its class is {base[i, y[i]]}")
-    values = np.zeros((m, k))
-    if n == 0 or trees == 0:
-        return values
-    room = np.zeros(2 * n * stride + 3 * largest * stride)
-    cdef double[::1] held = room
-    cdef double[:, ::1] v = values
-    r.n, r.k, r.stride = n, k, stride
-    r.parent, r.y, r.weight = &parent[0], &y[0], &weight[0] if weight is not None else NULL
-    r.scores, r.p = &held[0], &held[n * stride]
-    r.steps, r.sums = &held[2 * n * stride], &held[2 * n * stride + largest * stride]
-    with nogil:
-        for i in range(n):
+            counts = isfinite(base[place[i], self.t.y[i]])
+            r.weight[i] = 0.0 if not counts else self.t.weight[i] if self.t.weight != NULL else 1.0
             for j in range(stride):
-                r.scores[i * stride + j] = fmax(base[i, j], NO_CHANCE) if j < k else NO_CHANCE
-        move_kept(&r, NULL, 0)
+                r.p[i * stride + j] = -INFINITY if j >= k else fmax(base[place[i], j], -INFINITY) if counts else 0.0
+        begin_refit(&r)
+        before = self.leaves[0] if trees else None  # and there is no step to take
         for s in range(passes):
             for t in range(trees):
-                refit_tree(&r, &leaf[t, 0], start[t], start[t + 1], rates[s, t], ridges[s], &v[0, 0])
-    return values
+                leaf, parent = self.leaves[t], links[t]
+                with nogil:
+                    refit_tree(&r, &before[0], &leaf[0], &parent[0], parent.shape[0], rates[s, t], ridges[s],
+                               &v[start[t], 0])
+                before = leaf
+        return values

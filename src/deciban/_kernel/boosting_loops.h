@@ -22,9 +22,9 @@
 
 #include "lanes.h"
 
-enum { UNSEEN = 255, VALUES = 256, AHEAD = 8, MAX_HELD = 3 * LANES, TOGETHER = 4 };
+enum { UNSEEN = 255, VALUES = 256, MAX_NODES = 255, AHEAD = 8, MAX_HELD = 3 * LANES, TOGETHER = 4 };
 
-static const double NO_CHANCE = -1e300, UNITS = 0x1p30; /* a score whose probability is 0; those of a sum over all rows */
+static const double LEAST = 1e-300, UNITS = 0x1p30; /* the least probability; units of a sum over all rows */
 
 /* A row in a node: its gradient, its curvature, 1, and its number. A cell of a table is what rows with the same value of
    a column add up to; the sum of their numbers means nothing. */
@@ -59,14 +59,13 @@ typedef struct {
     int64_t used, others;
     Whole *rows, *aside;
     int32_t *other, *other_aside;
-    double *scores; /* (n, stride) */
-    double *p;      /* (used, stride) */
-    double *g, *h;  /* (n,) gradients and curvatures in the direction of this round; of the other rows, parts of their loss */
+    double *p;      /* (n, stride) posteriors by the trees so far */
+    double *g, *h;  /* (used,) gradients and curvatures in the direction of this round */
     double unit[2]; /* of gradients and of curvatures */
     Whole *cells;   /* (max_leaves, cells) */
     Node *nodes;    /* (2 max_leaves − 1,) */
     double *sums;   /* (nodes, 2, stride) */
-    double *direction;
+    double *direction, *factor; /* (stride,) */
     uint64_t state;
 } Growth;
 
@@ -89,56 +88,43 @@ static void draw_direction(const Table *t, Growth *r) {
         for (int64_t c = 0; c < t->k; c++) r->direction[c] = next_normal(&r->state);
 }
 
-/* p = exp(scores + v − the greatest of them), and the scores moved; returns the sum, and the greatest through `top`. */
-INLINE double moved_row(double *restrict scores, const double *restrict v, lanes *restrict p, int64_t stride,
-                        double *top) {
-    const int64_t vectors = stride / LANES;
-    lanes most = p[0] = FROM(scores) + FROM(v), sum = ZERO;
-    AT(scores) = most;
-    for (int64_t c = 1; c < vectors; c++) {
-        AT(scores + LANES * c) = p[c] = FROM(scores + LANES * c) + FROM(v + LANES * c);
-        most = GREATER(most, p[c]);
-    }
-    *top = greatest(most);
-    for (int64_t c = 0; c < vectors; c++) sum += p[c] = exp_lanes(p[c] - *top);
-    return TOTAL(sum);
+/* The posterior of a row by its scores. */
+INLINE void posterior(double *restrict p, int64_t k, int64_t stride) {
+    double top = p[0];
+    lanes sum = ZERO;
+    for (int64_t c = 1; c < k; c++) top = p[c] > top ? p[c] : top;
+    for (int64_t c = 0; c < stride; c += LANES) sum += AT(p + c) = exp_lanes(FROM(p + c) - top);
+    const double one = 1.0 / TOTAL(sum);
+    for (int64_t c = 0; c < stride; c += LANES) AT(p + c) = FROM(p + c) * one + LEAST;
 }
 
-/* The values v of a node added to the scores of rows first..last of those that trees grow on; then their posteriors,
-   gradients and curvatures. */
-INLINE void move_used(const Table *t, Growth *r, const double *restrict v, int64_t first, int64_t last, int64_t stride) {
-    const double *restrict u = r->direction;
-    lanes p[MAX_HELD / LANES];
-    for (int64_t i = first; i < last; i++) {
-        const int64_t row = r->rows[i][ROW];
-        double *restrict out = r->p + row * stride, top;
-        FETCH(r->scores + r->rows[i + AHEAD < last ? i + AHEAD : i][ROW] * stride);
-        lanes *restrict const own = stride <= MAX_HELD ? p : (lanes *)out;
-        const double one = 1.0 / moved_row(r->scores + row * stride, v, own, stride, &top);
-        lanes along = ZERO, bent = ZERO;
-        for (int64_t c = 0; c < stride / LANES; c++) {
-            const lanes each = AT(out + LANES * c) = own[c] * one;
-            along += FROM(u + LANES * c) * each;
-            bent += each * (1.0 - each);
-        }
-        const double w = t->weight ? t->weight[row] : 1.0;
-        r->g[row] = w * (u[t->y[row]] - TOTAL(along));
-        r->h[row] = w * (t->k == 2 ? 0.5 * TOTAL(bent) : TOTAL(bent));
-    }
+/* What posteriors are multiplied by if scores move by v: exp(v − the greatest of them). There are none behind the k-th. */
+INLINE void factors(const double *v, int64_t k, int64_t stride, double *factor) {
+    double top = v[0];
+    for (int64_t c = 1; c < k; c++) top = v[c] > top ? v[c] : top;
+    for (int64_t c = 0; c < stride; c += LANES) AT(factor + c) = exp_lanes(FROM(v + c) - top);
+    for (int64_t c = k; c < stride; c++) factor[c] = 0.0;
 }
 
-/* The same for other rows, and what their losses are made of. */
-INLINE void move_others(const Table *t, Growth *r, const double *restrict v, int64_t first, int64_t last,
-                        int64_t stride) {
-    lanes p[MAX_HELD / LANES];
-    lanes *restrict const own = stride <= MAX_HELD ? p : (lanes *)r->sums;
-    for (int64_t i = first; i < last; i++) {
-        const int64_t row = r->other[i];
-        double *restrict scores = r->scores + row * stride, top;
-        FETCH(r->scores + r->other[i + AHEAD < last ? i + AHEAD : i] * stride);
-        r->g[row] = moved_row(scores, v, own, stride, &top);
-        r->h[row] = top - scores[t->y[row]];
+/* A posterior times factors, to the sum 1 again, is that by the scores after a step; exp is not needed for each row. As no
+   class ever has less than LEAST, the sum is positive, whatever was ruled out before. */
+INLINE void multiply(double *restrict p, const double *restrict factor, lanes *restrict own, int64_t stride) {
+    lanes sum = ZERO;
+    for (int64_t c = 0; c < stride / LANES; c++) sum += own[c] = FROM(p + LANES * c) * FROM(factor + LANES * c);
+    const double one = 1.0 / TOTAL(sum);
+    for (int64_t c = 0; c < stride / LANES; c++) AT(p + LANES * c) = own[c] = own[c] * one + LEAST;
+}
+
+/* The gradient and the curvature of a row with posterior p, in the direction of this round. */
+INLINE void bend(const Table *t, Growth *r, int64_t row, const lanes *restrict p, int64_t stride) {
+    const double *restrict u = r->direction, w = t->weight ? t->weight[row] : 1.0;
+    lanes along = ZERO, bent = ZERO;
+    for (int64_t c = 0; c < stride / LANES; c++) {
+        along += FROM(u + LANES * c) * p[c];
+        bent += p[c] * (1.0 - p[c]);
     }
+    r->g[row] = w * (u[t->y[row]] - TOTAL(along));
+    r->h[row] = w * (t->k == 2 ? 0.5 * TOTAL(bent) : TOTAL(bent));
 }
 
 /* The rows that trees grow on, in order, with their gradients and curvatures in units of this round. */
@@ -344,118 +330,153 @@ INLINE int64_t first_to_stop(const Growth *r, const Node *node) {
     return node->column < 0 ? node->first : r->nodes[node->right].last;
 }
 
-/* A share of a Newton step by the sums g of gradients and, behind them, of curvatures; less its mean over the classes. */
-INLINE void newton_step(const double *g, int64_t k, int64_t stride, double rate, double ridge, double *v) {
+/* The sums of a node: of posteriors p, of curvatures p (1 − p) and of the rows of each class. A class of a row is counted
+   apart, since a vector cannot be read as soon as one of its numbers is written. */
+enum { POSTERIORS, CURVATURES, ROWS, SUMS };
+
+INLINE void add_row(const lanes *restrict p, int32_t y, double w, lanes *restrict down, lanes *restrict bent,
+                    double *restrict rows, int64_t stride) {
+    for (int64_t c = 0; c < stride / LANES; c++) {
+        const lanes amount = w * p[c];
+        down[c] += amount;
+        bent[c] += amount * (1.0 - p[c]);
+    }
+    rows[y] += w;
+}
+
+/* The value of a node, a share of a Newton step by its sums, less the mean over the classes; and the sums of its parent,
+   of which they are a part. */
+INLINE void newton_step(const double *restrict sums, int64_t k, int64_t stride, double rate, double ridge,
+                        double *restrict v, double *restrict up) {
+    const double *restrict down = sums + POSTERIORS * stride, *restrict bent = sums + CURVATURES * stride;
+    const double *restrict rows = sums + ROWS * stride;
     double mean = 0.0;
     memset(v, 0, 8 * (size_t)stride);
-    for (int64_t c = 0; c < k; c++) mean += v[c] = rate * g[c] / (g[stride + c] + ridge);
+    for (int64_t c = 0; c < k; c++) mean += v[c] = rate * (rows[c] - down[c]) / (bent[c] + ridge);
     mean /= (double)k;
     for (int64_t c = 0; c < k; c++) v[c] -= mean;
+    if (up)
+        for (int64_t c = 0; c < SUMS * stride; c++) up[c] += sums[c];
 }
 
-/* The sums of a node added to those of its parent. */
-INLINE void add_up(const double *restrict sums, double *restrict up, int64_t stride) {
-    for (int64_t c = 0; c < 2 * stride; c++) up[c] += sums[c];
+/* The sums of the rows that stop at node u. */
+INLINE void add_rows(const Table *t, Growth *r, int64_t u, int64_t stride) {
+    const Node *node = r->nodes + u;
+    double *const sums = r->sums + SUMS * u * stride;
+    lanes held[2 * MAX_HELD / LANES] = {ZERO};
+    lanes *const down = stride <= MAX_HELD ? held : (lanes *)sums, *const bent = down + stride / LANES;
+    for (int64_t i = first_to_stop(r, node); i < node->last; i++) {
+        const int64_t row = r->rows[i][ROW];
+        FETCH(r->p + r->rows[i + AHEAD < node->last ? i + AHEAD : i][ROW] * stride);
+        add_row((const lanes *)(r->p + row * stride), t->y[row], t->weight ? t->weight[row] : 1.0, down, bent,
+                sums + ROWS * stride, stride);
+    }
+    if (down == held)
+        for (int64_t c = 0; c < 2 * stride / LANES; c++) AT(sums + LANES * c) += held[c];
 }
 
-/* Values of all nodes, (size, stride), at a rate. A row's node is a leaf, or one where its value was never seen. */
-CLONES static void node_values(const Table *t, Growth *r, int64_t size, double rate, double *values) {
-    const int64_t k = t->k, stride = t->stride;
-    memset(r->sums, 0, 16 * (size_t)(size * stride));
+/* Values of all nodes, (size, stride), at a rate, and the posteriors of the rows that they move. A row's node is a leaf, or
+   one where its value was never seen: it is noted. Its posteriors are read twice, the second time from nearby. */
+INLINE void move_rows(const Table *t, Growth *r, int64_t size, double rate, double *values, uint8_t *leaf, int64_t stride) {
+    lanes held[MAX_HELD / LANES];
+    memset(r->sums, 0, 8 * SUMS * (size_t)(size * stride));
     for (int64_t u = size - 1; u >= 0; u--) {
         const Node *node = r->nodes + u;
-        double *restrict g = r->sums + 2 * u * stride, *restrict h = g + stride, *restrict v = values + u * stride;
+        double *const v = values + u * stride, *const sums = r->sums + SUMS * u * stride;
+        add_rows(t, r, u, stride);
+        newton_step(sums, t->k, stride, rate, t->ridge, v, node->parent < 0 ? NULL : r->sums + SUMS * node->parent * stride);
+        factors(v, t->k, stride, r->factor);
         for (int64_t i = first_to_stop(r, node); i < node->last; i++) {
             const int64_t row = r->rows[i][ROW];
-            const double *restrict p = r->p + row * stride, w = t->weight ? t->weight[row] : 1.0;
-            for (int64_t c = 0; c < stride; c += LANES) {
-                const lanes each = FROM(p + c), amount = w * each;
-                AT(g + c) -= amount;
-                AT(h + c) += amount * (1.0 - each);
-            }
-            g[t->y[row]] += w;
+            double *const p = r->p + row * stride;
+            lanes *const own = stride <= MAX_HELD ? held : (lanes *)p;
+            multiply(p, r->factor, own, stride);
+            bend(t, r, row, own, stride);
+            leaf[row] = (uint8_t)u;
         }
-        newton_step(g, k, stride, rate, t->ridge, v);
-        if (node->parent >= 0) add_up(g, r->sums + 2 * node->parent * stride, stride);
+        for (int64_t i = node->column < 0 ? node->from : r->nodes[node->right].to; i < node->to; i++) {
+            double *const p = r->p + r->other[i] * stride;
+            FETCH(r->p + r->other[i + AHEAD < node->to ? i + AHEAD : i] * stride);
+            multiply(p, r->factor, stride <= MAX_HELD ? held : (lanes *)p, stride);
+            leaf[r->other[i]] = (uint8_t)u;
+        }
     }
 }
 
-INLINE void add_values_to(const Table *t, Growth *r, int64_t size, const double *values, int64_t stride) {
-    for (int64_t u = 0; u < size; u++) {
-        const Node *node = r->nodes + u;
-        move_used(t, r, values + u * stride, first_to_stop(r, node), node->last, stride);
-        move_others(t, r, values + u * stride, node->column < 0 ? node->from : r->nodes[node->right].to, node->to, stride);
-    }
-}
-
-/* The values of a tree added to the scores of all rows; returns the loss of the rows that it did not grow on. */
-CLONES static double add_values(const Table *t, Growth *r, int64_t size, const double *values) {
+/* The loss of the rows that trees do not grow on. */
+static double loss_of_others(const Table *t, const Growth *r) {
     double loss = 0.0;
-    if (t->stride == LANES) /* known to the compiler, few scores stay in registers */
-        add_values_to(t, r, size, values, LANES);
-    else if (t->stride == 2 * LANES)
-        add_values_to(t, r, size, values, 2 * LANES);
-    else if (t->stride == 3 * LANES)
-        add_values_to(t, r, size, values, 3 * LANES);
-    else
-        add_values_to(t, r, size, values, t->stride);
-    for (int64_t row = r->used; row < t->n; row++) loss += (t->weight ? t->weight[row] : 1.0) * (log(r->g[row]) + r->h[row]);
+    for (int64_t row = r->used; row < t->n; row++)
+        loss -= (t->weight ? t->weight[row] : 1.0) * log(r->p[row * t->stride + t->y[row]]);
     return loss;
 }
 
-/* Trees that are kept, and the rows that their values are fitted on. */
+CLONES static void end_round(const Table *t, Growth *r, int64_t size, double rate, double *values, uint8_t *leaf) {
+    draw_direction(t, r);
+    if (t->stride == LANES) /* known to the compiler, few numbers stay in registers */
+        move_rows(t, r, size, rate, values, leaf, LANES);
+    else if (t->stride == 2 * LANES)
+        move_rows(t, r, size, rate, values, leaf, 2 * LANES);
+    else if (t->stride == 3 * LANES)
+        move_rows(t, r, size, rate, values, leaf, 3 * LANES);
+    else
+        move_rows(t, r, size, rate, values, leaf, t->stride);
+}
+
+/* Before the first round `p` has the scores of all rows. */
+CLONES static void begin_rounds(const Table *t, Growth *r) {
+    for (int64_t row = 0; row < t->n; row++) posterior(r->p + row * t->stride, t->k, t->stride);
+    draw_direction(t, r);
+    for (int64_t row = 0; row < r->used; row++) bend(t, r, row, (const lanes *)(r->p + row * t->stride), t->stride);
+}
+
+/* The rows that values of trees are fitted on again. */
 typedef struct {
     int64_t n, k, stride;
-    const int32_t *parent; /* (nodes,) */
     const int32_t *y;
-    const double *weight; /* (n,) or NULL */
-    double *scores, *p;   /* (n, stride); p is the posterior by the scores */
-    double *sums;         /* (nodes, 2, stride), for the largest tree */
-    double *steps;        /* (nodes, stride), for the largest tree */
+    double *weight; /* (n,) */
+    double *p;      /* (n, stride) posteriors, without the step of the last tree */
+    double *sums;   /* (nodes, SUMS, stride), for the largest tree */
+    double *factor; /* (nodes, stride), of the last tree, for the largest one */
 } Refit;
 
-/* The posterior of rows whose scores have moved by `steps` of the node in which each row ends; by nothing if leaf is NULL,
-   and then the first steps must be 0. */
-CLONES static void move_kept(const Refit *r, const int32_t *leaf, int64_t first) {
+CLONES static void begin_refit(const Refit *r) {
+    for (int64_t i = 0; i < r->n; i++) posterior(r->p + i * r->stride, r->k, r->stride);
+    for (int64_t c = 0; c < MAX_NODES * r->stride; c++) r->factor[c] = 1.0;
+}
+
+INLINE void add_kept(const Refit *r, const uint8_t *restrict before, const uint8_t *restrict leaf, int64_t stride) {
+    lanes held[MAX_HELD / LANES];
     for (int64_t i = 0; i < r->n; i++) {
-        double *restrict p = r->p + i * r->stride, top;
-        const double *v = r->steps + (leaf ? leaf[i] - first : 0) * r->stride;
-        const double one = 1.0 / moved_row(r->scores + i * r->stride, v, (lanes *)p, r->stride, &top);
-        for (int64_t c = 0; c < r->stride; c += LANES) AT(p + c) *= one;
+        double *const p = r->p + i * stride, *const sums = r->sums + SUMS * leaf[i] * stride;
+        lanes *const own = stride <= MAX_HELD ? held : (lanes *)p;
+        multiply(p, r->factor + before[i] * stride, own, stride);
+        add_row(own, r->y[i], r->weight[i], (lanes *)(sums + POSTERIORS * stride), (lanes *)(sums + CURVATURES * stride),
+                sums + ROWS * stride, stride);
     }
 }
 
-/* A Newton step of the values (nodes, k) of the tree with nodes first..last − 1, in which row i ends at leaf[i]. */
-CLONES static void refit_tree(const Refit *r, const int32_t *leaf, int64_t first, int64_t last, double rate,
-                              double ridge, double *values) {
+/* A Newton step of the values (size, k) of a tree in which row i ends at leaf[i]; at before[i] in the one before, whose
+   step is taken in the same pass. */
+CLONES static void refit_tree(const Refit *r, const uint8_t *before, const uint8_t *leaf, const int32_t *parent,
+                              int64_t size, double rate, double ridge, double *values) {
     const int64_t k = r->k, stride = r->stride;
-    memset(r->sums, 0, 16 * (size_t)((last - first) * stride));
-    for (int64_t i = 0; i < r->n; i++) {
-        const double *restrict p = r->p + i * stride, w = r->weight ? r->weight[i] : 1.0;
-        double *restrict g = r->sums + 2 * (leaf[i] - first) * stride, *restrict h = g + stride;
-        for (int64_t c = 0; c < stride; c += LANES) {
-            const lanes each = FROM(p + c), amount = w * each;
-            AT(g + c) -= amount;
-            AT(h + c) += amount * (1.0 - each);
-        }
-        g[r->y[i]] += w;
-    }
-    for (int64_t u = last - 1; u >= first; u--) { /* children come after parents */
-        double *restrict g = r->sums + 2 * (u - first) * stride, *restrict v = r->steps + (u - first) * stride;
-        newton_step(g, k, stride, rate, ridge, v);
+    memset(r->sums, 0, 8 * SUMS * (size_t)(size * stride));
+    if (stride == LANES)
+        add_kept(r, before, leaf, LANES);
+    else if (stride == 2 * LANES)
+        add_kept(r, before, leaf, 2 * LANES);
+    else if (stride == 3 * LANES)
+        add_kept(r, before, leaf, 3 * LANES);
+    else
+        add_kept(r, before, leaf, stride);
+    for (int64_t u = size - 1; u >= 0; u--) { /* children come after parents */
+        double *const v = r->factor + u * stride;
+        newton_step(r->sums + SUMS * u * stride, k, stride, rate, ridge, v,
+                    parent[u] < 0 ? NULL : r->sums + SUMS * parent[u] * stride);
         for (int64_t c = 0; c < k; c++) values[u * k + c] += v[c];
-        if (r->parent[u] >= 0) add_up(g, r->sums + 2 * (r->parent[u] - first) * stride, stride);
+        factors(v, k, stride, v);
     }
-    move_kept(r, leaf, first);
-}
-
-/* The rows that trees grow on in order, with their posteriors, gradients and curvatures before the first round. */
-CLONES static void begin_rounds(const Table *t, Growth *r) {
-    draw_direction(t, r);
-    for (int64_t i = 0; i < r->used; i++) r->rows[i][ROW] = (int32_t)i;
-    double *const none = r->sums + t->stride; /* the first ones are written to */
-    memset(none, 0, 8 * (size_t)t->stride);
-    move_used(t, r, none, 0, r->used, t->stride);
 }
 
 #endif

@@ -31,7 +31,6 @@ from deciban.pool import Folds, distinct_marks
 from deciban.storage.arrays import CheckedArrays
 from deciban.tables.encode import EncodedRows, Encoding
 from deciban.tables.experts.base import Expert
-from deciban.tables.experts.columns import row_losses
 from deciban.tables.experts.forest import Trees
 from deciban.text.parallel import in_threads
 
@@ -176,54 +175,39 @@ def grown(
     fold must help before the others are begun.
     """
     levels, ordered, n = encoding.levels, encoding.ordered, len(y)
-    codes, ensembles, start = np.ascontiguousarray(rows.small.T), list[kernel.Boosting](), 0.0
+    codes, ensembles, places = np.ascontiguousarray(rows.small.T), list[kernel.Boosting](), list[Array]()
     total = np.zeros((n, 0))  # of the scores of all folds
     leaves = int(np.clip(n / ROWS_PER_LEAF, *LEAF_LIMITS))
     settings = (leaves, MAX_DEPTH, MIN_LEAF_ROWS, RIDGE, SMOOTHING)
 
-    def begin(some: Sequence[int]) -> float:
-        """Ensembles for these folds, and the loss that they start from."""
+    def begin(some: Sequence[int]) -> None:
         nonlocal total
-        loss = 0.0
         for f, base in zip(some, scores(some), strict=True):
             total = total + base if total.size else base
             at = np.flatnonzero(np.isfinite(base[np.arange(n), y]))
             mine = codes if len(at) == n else np.ascontiguousarray(codes[:, at])
             own_y, base = np.ascontiguousarray(y[at]), np.ascontiguousarray(base if len(at) == n else base[at])
             amount = None if weight is None else np.ascontiguousarray(weight[at])
-            out = np.flatnonzero(fold[at] == f)
-            each = row_losses(base[out], np.zeros(base.shape[1]), own_y[out])
-            loss += float(each.sum() if amount is None else amount[out] @ each)
             used = (fold[at] != f).astype(np.uint8)
             ensembles.append(kernel.Boosting(mine, levels, ordered, own_y, amount, base, used, *settings, f))
-        return loss
+            places.append(at)
 
     each = range(folds.count)
     if n > MAX_ROWS_FOR_ALL_FOLDS:
-        start = begin(each[:1])
-        if not promises(ensembles[0], start):
+        begin(each[:1])
+        if not promises(ensembles[0]):
             return None
-    start += begin(each[len(ensembles) :])
+    begin(each[len(ensembles) :])
     few, more = MIN_GAIN_OF_FEW_ROWS
-    rounds = stopped(ensembles, start, more if n < few else MIN_GAIN_NATS, workers)
+    rounds = stopped(ensembles, more if n < few else MIN_GAIN_NATS, workers)
     if not rounds:
         return None
     parts = [ensemble.trees(rounds) for ensemble in ensembles]
-    trees, crossed = [Trees(*part[:7]) for part in parts], np.concatenate([part[7] for part in parts])
+    trees, crossed = Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts])
     mean = total / folds.count
-    at = np.flatnonzero(np.isfinite(mean[np.arange(n), y]))
-    all_rows, own_y, mean = rows.take(at), np.ascontiguousarray(y[at]), np.ascontiguousarray(mean[at])
-    amount = None if weight is None else np.ascontiguousarray(weight[at])
-    rates = np.array([[rate(t) for t in range(rounds)], [RATES[1]] * rounds])
-
-    def refitted(j: int) -> Floats:
-        own = trees[j]
-        leaf = np.ascontiguousarray(own.leaves(all_rows, levels, ordered).T)
-        ridges = np.array([RIDGE, REFIT_RIDGE])
-        return kernel.refit(leaf, own.parent, own.start, own_y, amount, mean, rates, ridges)
-
-    values = np.concatenate(list(in_threads(refitted, folds.count, workers)))
-    return BoostedTrees(Trees.joined(trees), values, crossed, rounds, folds, by_copy, levels, ordered)
+    rates, ridges = np.array([[rate(t) for t in range(rounds)], [RATES[1]] * rounds]), np.array([RIDGE, REFIT_RIDGE])
+    values = in_threads(lambda j: ensembles[j].refit(mean[places[j]], rates, ridges), folds.count, workers)
+    return BoostedTrees(trees, np.concatenate(list(values)), crossed, rounds, folds, by_copy, levels, ordered)
 
 
 def rate(round_: int) -> float:
@@ -236,25 +220,26 @@ def step(ensemble: kernel.Boosting) -> None:
     ensemble.step(rate(len(ensemble.losses)))
 
 
-def promises(ensemble: kernel.Boosting, start: float) -> bool:
+def promises(ensemble: kernel.Boosting) -> bool:
     """Whether some rounds, as many as that takes, clearly lower the loss of the rows that an ensemble does not use."""
-    losses = [start]
+    losses = [ensemble.start]
     while len(losses) <= MAX_ROUNDS and len(losses) - 1 - int(np.argmin(losses)) < PATIENCE:
         step(ensemble)
         losses.append(ensemble.losses[-1])
-        if start - losses[-1] > MIN_GAIN_NATS:
+        if ensemble.start - losses[-1] > MIN_GAIN_NATS:
             return True
     return False
 
 
-def stopped(ensembles: Sequence[kernel.Boosting], start: float, min_gain: float, workers: int) -> int:
+def stopped(ensembles: Sequence[kernel.Boosting], min_gain: float, workers: int) -> int:
     """Grow all ensembles, and return the number of rounds after which the rows that they do not use have the least loss
-    in all; 0 unless that is a gain of `min_gain` over the `start`.
+    in all; 0 unless that is a gain of `min_gain`.
 
     Threads take the ensembles in turn, and need not wait until all have as many rounds: there may be three for two
     threads. Rounds that one is ahead of the others do not count.
     """
-    losses, count = [start], len(ensembles)
+    start, count = sum(ensemble.start for ensemble in ensembles), len(ensembles)
+    losses = [start]
     if start < min_gain:
         return 0
     locks = [Lock() for _ in ensembles]
