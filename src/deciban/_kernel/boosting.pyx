@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """Boosted trees: small trees over small codes, each grown on what the log joint and the trees before it leave unexplained.
 
-Codes are those of forest.pyx, and so are the trees: the same flat arrays of nodes. A `Boosting` object holds the scores of
-all rows between rounds. Rounds run without the lock of the interpreter, in one thread: threads are the callers', one for
-each object.
+Codes are those of forest.pyx, and so are the trees: the same flat arrays of nodes. A `Boosting` object holds the posteriors
+of all rows between rounds. Rounds run without the lock of the interpreter, in one thread: threads are the callers', one
+for each object.
 """
 import numpy as np
 
@@ -242,12 +242,13 @@ cdef class Boosting:
         r.p, r.weight = &held[0], &held[n * stride]
         r.sums = r.weight + n
         r.factor = r.sums + MAX_NODES * SUMS * stride
-        for i in range(n):
-            counts = isfinite(base[place[i], self.t.y[i]])
-            r.weight[i] = 0.0 if not counts else self.t.weight[i] if self.t.weight != NULL else 1.0
-            for j in range(stride):
-                r.p[i * stride + j] = -INFINITY if j >= k else fmax(base[place[i], j], -INFINITY) if counts else 0.0
-        begin_refit(&r)
+        with nogil:
+            for i in range(n):
+                counts = isfinite(base[place[i], self.t.y[i]])
+                r.weight[i] = 0.0 if not counts else self.t.weight[i] if self.t.weight != NULL else 1.0
+                for j in range(stride):
+                    r.p[i * stride + j] = -INFINITY if j >= k else fmax(base[place[i], j], -INFINITY) if counts else 0.0
+            begin_refit(&r)
         before = self.leaves[0] if trees else None  # and there is no step to take
         for s in range(passes):
             for t in range(trees):

@@ -8,10 +8,10 @@
 
    Rows that the trees are not grown on are carried along, so that the loss on them is known after every round.
 
-   Rows are numbered again: first those that trees grow on. Their scores lie side by side, as many for each row as fill
-   whole vectors, and they pass through a tree in ascending order. Splits are compared by sums of whole numbers:
-   gradients and curvatures in units of 2⁻³⁰ of the sums over all rows. Such sums are exact in any order, so a node's are
-   those of its parent less those of its sibling. */
+   Rows are numbered again: first those that trees grow on. Their posteriors are kept instead of the scores, and lie side
+   by side, as many for each row as fill whole vectors. Rows pass through a tree in ascending order. Splits are compared
+   by sums of whole numbers: gradients and curvatures in units of 2⁻³⁰ of the sums over all rows. Such sums are exact in
+   any order, so a node's are those of its parent less those of its sibling. */
 #ifndef DECIBAN_BOOSTING_LOOPS_H
 #define DECIBAN_BOOSTING_LOOPS_H
 
