@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
 MAX_ROUNDS = 120
-MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less may be chance;
-MIN_GAIN_OF_FEW_ROWS = 250, 6.0  # and with fewer rows than this, less than that
+MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less is not worth the time of an answer;
+MIN_GAIN_OF_FEW_ROWS = 1000, 1.0  # but with fewer rows than this, as much as that is
+NATS_BY_CHANCE = 600.0  # divided by the rows: all values are multiplied by gain / (gain + this)
 PATIENCE = 15  # rounds after which growing stops, unless they added
 MIN_SHARE_OF_GAIN = 0.02  # this much of the whole gain
 RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the greatest:
@@ -204,8 +205,8 @@ def grown(
         if not promises(ensembles[0], start):
             return None
     start += begin(each[len(ensembles) :])
-    few, more = MIN_GAIN_OF_FEW_ROWS
-    rounds = stopped(ensembles, start, more if n < few else MIN_GAIN_NATS, workers)
+    few, least = MIN_GAIN_OF_FEW_ROWS
+    rounds, gain = stopped(ensembles, start, least if n < few else MIN_GAIN_NATS, workers)
     if not rounds:
         return None
     parts = [ensemble.trees(rounds) for ensemble in ensembles]
@@ -222,8 +223,9 @@ def grown(
         ridges = np.array([RIDGE, REFIT_RIDGE])
         return kernel.refit(leaf, own.parent, own.start, own_y, amount, mean, rates, ridges)
 
-    values = np.concatenate(list(in_threads(refitted, folds.count, workers)))
-    return BoostedTrees(Trees.joined(trees), values, crossed, rounds, folds, by_copy, levels, ordered)
+    share = gain / (gain + NATS_BY_CHANCE / n)
+    values = share * np.concatenate(list(in_threads(refitted, folds.count, workers)))
+    return BoostedTrees(Trees.joined(trees), values, share * crossed, rounds, folds, by_copy, levels, ordered)
 
 
 def rate(round_: int) -> float:
@@ -247,16 +249,18 @@ def promises(ensemble: kernel.Boosting, start: float) -> bool:
     return False
 
 
-def stopped(ensembles: Sequence[kernel.Boosting], start: float, min_gain: float, workers: int) -> int:
+def stopped(
+    ensembles: Sequence[kernel.Boosting], start: float, min_gain: float, workers: int
+) -> tuple[int, float]:
     """Grow all ensembles, and return the number of rounds after which the rows that they do not use have the least loss
-    in all; 0 unless that is a gain of `min_gain` over the `start`.
+    in all, and the gain over the `start`; none, and nothing, unless that is more than `min_gain`.
 
     Threads take the ensembles in turn, and need not wait until all have as many rounds: there may be three for two
     threads. Rounds that one is ahead of the others do not count.
     """
     losses, count = [start], len(ensembles)
     if start < min_gain:
-        return 0
+        return 0, 0.0
     locks = [Lock() for _ in ensembles]
 
     def work(i: int) -> None:
@@ -275,4 +279,5 @@ def stopped(ensembles: Sequence[kernel.Boosting], start: float, min_gain: float,
                     if before - least <= MIN_SHARE_OF_GAIN * (start - least):
                         break
     best = int(np.argmin(losses))
-    return best if start - losses[best] > min_gain else 0
+    gain = start - losses[best]
+    return (best, gain) if gain > min_gain else (0, 0.0)
