@@ -89,7 +89,7 @@ def test_evidence_is_the_mean_of_the_ensembles_and_that_of_the_own_one_for_learn
 
 
 def test_values_for_learned_rows_do_not_hold_labels_of_their_fold_and_those_for_new_rows_do(monkeypatch):
-    monkeypatch.setattr(boosted, "NATS_BY_CHANCE", 0.0)  # one number for all values, which all folds choose
+    monkeypatch.setattr(boosted, "CHANCE_NATS", 0.0)  # one number for all values, which all folds choose
     frame, y = rated(900, noise=0.1)
     model = deciban.Classifier(n_jobs=1).fit(frame, y)
     rows, codes = encoded(model, frame, y)
@@ -110,7 +110,7 @@ def test_values_for_learned_rows_do_not_hold_labels_of_their_fold_and_those_for_
 
 def test_values_for_new_rows_are_fitted_on_all_rows(fitted, monkeypatch):
     """Two passes of Newton steps over the trees of each ensemble, by the mean of the scores without each fold."""
-    monkeypatch.setattr(boosted, "NATS_BY_CHANCE", 0.0)  # values as they are fitted
+    monkeypatch.setattr(boosted, "CHANCE_NATS", 0.0)  # values as they are fitted
     model, frame, y = fitted
     rows, codes = encoded(model, frame, y)
     base = np.random.default_rng(6).normal(size=(3, len(y), 4))
@@ -136,15 +136,15 @@ def test_values_for_new_rows_are_fitted_on_all_rows(fitted, monkeypatch):
 
 
 def test_values_are_trusted_by_what_they_gain_on_rows_that_the_trees_never_used(monkeypatch):
-    frame, y = rated(300, noise=0.6)
+    frame, y = rated(450, noise=0.6)
     model = deciban.Classifier(n_jobs=1).fit(frame, y)
     rows, codes = encoded(model, frame, y)
     trusted, _ = grown_from_nothing(y, codes, rows, model.model_.encoding)
-    monkeypatch.setattr(boosted, "NATS_BY_CHANCE", 0.0)
+    monkeypatch.setattr(boosted, "CHANCE_NATS", 0.0)
     whole, _ = grown_from_nothing(y, codes, rows, model.model_.encoding)
     without = np.full((len(y), 4), -np.log(4.0))  # nothing is known
     gain = len(y) * (loss_of(without, codes) - loss_of(without + whole.evidence_without(rows, codes), codes))
-    share = gain / (gain + 600.0 / len(y))
+    share = gain / (gain + 6.0 * 300 / len(y))
     assert 0.5 < share < 0.99
     np.testing.assert_allclose(trusted.values, share * whole.values, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(trusted.crossed, share * whole.crossed, rtol=1e-9, atol=1e-15)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 MAX_ROUNDS = 120
 MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less is not worth the time of an answer;
 MIN_GAIN_OF_FEW_ROWS = 1000, 1.0  # but with fewer rows than this, as much as that is
-NATS_BY_CHANCE = 600.0  # divided by the rows: all values are multiplied by gain / (gain + this)
+CHANCE_NATS = 6.0  # of a gain g; all values are multiplied by g / (g + this),
+MAX_ROWS_OF_CHANCE = 300  # with more rows by as much less
 PATIENCE = 15  # rounds after which growing stops, unless they added
 MIN_SHARE_OF_GAIN = 0.02  # this much of the whole gain
 RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the greatest:
@@ -223,7 +224,7 @@ def grown(
         ridges = np.array([RIDGE, REFIT_RIDGE])
         return kernel.refit(leaf, own.parent, own.start, own_y, amount, mean, rates, ridges)
 
-    share = gain / (gain + NATS_BY_CHANCE / n)
+    share = gain / (gain + CHANCE_NATS * min(1.0, MAX_ROWS_OF_CHANCE / n))
     values = share * np.concatenate(list(in_threads(refitted, folds.count, workers)))
     return BoostedTrees(Trees.joined(trees), values, share * crossed, rounds, folds, by_copy, levels, ordered)
 
