@@ -88,7 +88,8 @@ def test_evidence_is_the_mean_of_the_ensembles_and_that_of_the_own_one_for_learn
     np.testing.assert_allclose(each.sum(axis=1) + rest, expected[:50], atol=1e-12)
 
 
-def test_values_for_learned_rows_do_not_hold_labels_of_their_fold_and_those_for_new_rows_do():
+def test_values_for_learned_rows_do_not_hold_labels_of_their_fold_and_those_for_new_rows_do(monkeypatch):
+    monkeypatch.setattr(boosted, "CHANCE_NATS", 0.0)  # one number for all values, which all folds choose
     frame, y = rated(900, noise=0.1)
     model = deciban.Classifier(n_jobs=1).fit(frame, y)
     rows, codes = encoded(model, frame, y)
@@ -107,8 +108,9 @@ def test_values_for_learned_rows_do_not_hold_labels_of_their_fold_and_those_for_
     assert abs(one.values[:nodes] - two.values[:nodes]).max() > 0.01
 
 
-def test_values_for_new_rows_are_fitted_on_all_rows(fitted):
+def test_values_for_new_rows_are_fitted_on_all_rows(fitted, monkeypatch):
     """Two passes of Newton steps over the trees of each ensemble, by the mean of the scores without each fold."""
+    monkeypatch.setattr(boosted, "CHANCE_NATS", 0.0)  # values as they are fitted
     model, frame, y = fitted
     rows, codes = encoded(model, frame, y)
     base = np.random.default_rng(6).normal(size=(3, len(y), 4))
@@ -131,6 +133,26 @@ def test_values_for_new_rows_are_fitted_on_all_rows(fitted):
                     scores[at] += step - step.mean()
     ends = np.unique(leaves)
     np.testing.assert_allclose(own.values[ends], values[ends], atol=1e-9)
+
+
+def test_values_are_trusted_by_what_they_gain_on_rows_that_the_trees_never_used(monkeypatch):
+    frame, y = rated(450, noise=0.6)
+    model = deciban.Classifier(n_jobs=1).fit(frame, y)
+    rows, codes = encoded(model, frame, y)
+    trusted, _ = grown_from_nothing(y, codes, rows, model.model_.encoding)
+    monkeypatch.setattr(boosted, "CHANCE_NATS", 0.0)
+    whole, _ = grown_from_nothing(y, codes, rows, model.model_.encoding)
+    without = np.full((len(y), 4), -np.log(4.0))  # nothing is known
+    gain = len(y) * (loss_of(without, codes) - loss_of(without + whole.evidence_without(rows, codes), codes))
+    share = gain / (gain + 6.0 * 300 / len(y))
+    assert 0.5 < share < 0.99
+    np.testing.assert_allclose(trusted.values, share * whole.values, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(trusted.crossed, share * whole.crossed, rtol=1e-9, atol=1e-15)
+
+
+def loss_of(scores, codes):
+    """The mean log loss of scores about rows of these classes."""
+    return float(np.mean(np.logaddexp.reduce(scores, axis=1) - scores[np.arange(len(codes)), codes]))
 
 
 def test_scores_without_a_fold_do_not_hold_its_labels():
@@ -276,5 +298,5 @@ def test_with_few_rows_they_are_tried_by_the_folds_of_the_weights():
 
 def test_a_gain_by_chance_is_not_taken(monkeypatch):
     frame, y = rated(700, noise=0.3)
-    monkeypatch.setattr(boosted, "MIN_GAIN_NATS", np.inf)
+    monkeypatch.setattr(boosted, "MIN_GAIN_OF_FEW_ROWS", (1000, np.inf))
     assert not any(isinstance(e, BoostedTrees) for e in deciban.Classifier().fit(frame, y).model_.experts)

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from deciban.formula import Sketch, Term
 
 MAX_ROUNDS = 120
-MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less may be chance;
-MIN_GAIN_OF_FEW_ROWS = 250, 6.0  # and with fewer rows than this, less than that
+MIN_GAIN_NATS = 3.0  # in all, on rows that the trees never used: less is not worth the time of an answer;
+MIN_GAIN_OF_FEW_ROWS = 1000, 1.0  # but with fewer rows than this, as much as that is
+CHANCE_NATS = 6.0  # of a gain g; all values are multiplied by g / (g + this),
+MAX_ROWS_OF_CHANCE = 300  # with more rows by as much less
 PATIENCE = 15  # rounds after which growing stops, unless they added
 MIN_SHARE_OF_GAIN = 0.02  # this much of the whole gain
 RATES = (0.1, 0.3)  # the first step, as a share of a full Newton step, and the greatest:
@@ -198,16 +200,18 @@ def grown(
         if not promises(ensembles[0]):
             return None
     begin(each[len(ensembles) :])
-    few, more = MIN_GAIN_OF_FEW_ROWS
-    rounds = stopped(ensembles, more if n < few else MIN_GAIN_NATS, workers)
+    few, least = MIN_GAIN_OF_FEW_ROWS
+    rounds, gain = stopped(ensembles, least if n < few else MIN_GAIN_NATS, workers)
     if not rounds:
         return None
     parts = [ensemble.trees(rounds) for ensemble in ensembles]
     trees, crossed = Trees.joined([Trees(*part[:7]) for part in parts]), np.concatenate([part[7] for part in parts])
     mean = total / folds.count
     rates, ridges = np.array([[rate(t) for t in range(rounds)], [RATES[1]] * rounds]), np.array([RIDGE, REFIT_RIDGE])
-    values = in_threads(lambda j: ensembles[j].refit(mean[places[j]], rates, ridges), folds.count, workers)
-    return BoostedTrees(trees, np.concatenate(list(values)), crossed, rounds, folds, by_copy, levels, ordered)
+    refitted = in_threads(lambda j: ensembles[j].refit(mean[places[j]], rates, ridges), folds.count, workers)
+    share = gain / (gain + CHANCE_NATS * min(1.0, MAX_ROWS_OF_CHANCE / n))
+    values = share * np.concatenate(list(refitted))
+    return BoostedTrees(trees, values, share * crossed, rounds, folds, by_copy, levels, ordered)
 
 
 def rate(round_: int) -> float:
@@ -231,9 +235,9 @@ def promises(ensemble: kernel.Boosting) -> bool:
     return False
 
 
-def stopped(ensembles: Sequence[kernel.Boosting], min_gain: float, workers: int) -> int:
+def stopped(ensembles: Sequence[kernel.Boosting], min_gain: float, workers: int) -> tuple[int, float]:
     """Grow all ensembles, and return the number of rounds after which the rows that they do not use have the least loss
-    in all; 0 unless that is a gain of `min_gain`.
+    in all, and their gain; 0 and 0 unless that is more than `min_gain`.
 
     Threads take the ensembles in turn, and need not wait until all have as many rounds: there may be three for two
     threads. Rounds that one is ahead of the others do not count.
@@ -241,7 +245,7 @@ def stopped(ensembles: Sequence[kernel.Boosting], min_gain: float, workers: int)
     start, count = sum(ensemble.start for ensemble in ensembles), len(ensembles)
     losses = [start]
     if start < min_gain:
-        return 0
+        return 0, 0.0
     locks = [Lock() for _ in ensembles]
 
     def work(i: int) -> None:
@@ -260,4 +264,5 @@ def stopped(ensembles: Sequence[kernel.Boosting], min_gain: float, workers: int)
                     if before - least <= MIN_SHARE_OF_GAIN * (start - least):
                         break
     best = int(np.argmin(losses))
-    return best if start - losses[best] > min_gain else 0
+    gain = start - losses[best]
+    return (best, gain) if gain > min_gain else (0, 0.0)
