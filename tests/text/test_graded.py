@@ -19,13 +19,14 @@ from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError, SchemaError
 from deciban.pool import Pool
 from deciban.reading.labels import Labels, read_labels
-from deciban.text import graded, kept
+from deciban.text import graded, kept, parallel
 from deciban.text.documents import Texts
 from deciban.text.graded import Graded, TextChoice
 from deciban.text.items import BLOCKS, GAPS, Lexicon, choose_blocks
 from deciban.text.kept import Kept
 from deciban.text.sums import damped
 from deciban.text.tables import KNOTS, MAX_KNOWLEDGE, MIN_KNOWLEDGE, PER_BLOCK, STRENGTHS, VECTORS
+from deciban.threads import ENTRIES_PER_BLOCK
 
 LETTER = "Subject: Cheap CASH now\nTo: you\n  and you\n\nDear friend,\nwin cash: now!!"
 TALES = [
@@ -263,6 +264,17 @@ def messages(n: int, seed: int = 0, shared: float = 0.5) -> tuple[list[str], lis
         anybody = rng.choice(COMMON + both, size)
         out.append(" ".join(np.where(rng.random(size) < shared, anybody, own)))
     return out, y
+
+
+def test_a_batch_of_short_texts_is_shared_among_threads(monkeypatch):
+    texts, y = messages(300)
+    many = texts * (ENTRIES_PER_BLOCK // graded.ANSWERS_PER_BYTE // sum(map(len, texts)) + 1)
+    model = TextClassifier(n_jobs=1).fit(texts, y)
+    expected, workers = model.predict_proba(many), []
+    monkeypatch.setattr(parallel, "in_threads", lambda work, n, threads: workers.append(threads) or map(work, range(n)))
+    assert np.array_equal(model.set_params(n_jobs=2).predict_proba(many), expected)
+    assert np.array_equal(model.predict_proba(texts[:10]), expected[:10])
+    assert workers == [2]
 
 
 @pytest.mark.parametrize("blocks", ["auto", ("words",)])

@@ -22,7 +22,7 @@ typedef struct { /* what all items of a block have in common */
     double all_pseudo[GROUPS], log_m[GROUPS * LANES], pseudo_sum;
     int lanes, stride;   /* strengths in use; with that of all equally, if it is in use */
     int always;          /* whether an item counts whatever its beliefs are */
-    int64_t mask[LANES]; /* of the latter */
+    int64_t mask[LANES], used[LANES]; /* of the latter, and of strengths in use */
 } Scale;
 
 /* Puts strengths without weights last; weights are (STRENGTHS, hats + 2). */
@@ -54,6 +54,7 @@ static void scale_fill(Scale *t, const double *strength, const double *weights) 
         t->alike[s] = s < STRENGTHS ? t->weights[s][t->hats] : 0.0;
         t->by_know[s] = s < t->lanes ? t->weights[s][t->hats + 1] : 0.0;
         t->mask[s] = s < t->stride ? -1 : 0;
+        t->used[s] = s < t->lanes ? -1 : 0;
     }
     t->always = alike;
     for (int s = 0; s < t->lanes; s++) t->always |= t->by_know[s] != 0.0;
@@ -169,13 +170,17 @@ typedef struct { /* how sums over items become scores */
     lanes first, second;
 } Ending;
 
+/* 1 / sqrt(x) where a lane is in use and x > 0, else 0. */
+INLINE lanes inverse_roots(lanes x, places used) {
+    double roots[LANES];
+    for (int s = 0; s < LANES; s++) roots[s] = sqrt(x[s]);
+    return (lanes)((places)(1.0 / from(roots)) & (x > 0.0) & used);
+}
+
 INLINE Ending ending(const Scale *t, Knowledge sum, double damp) {
-    Ending out;
-    for (int s = 0; s < LANES; s++) {
-        out.first[s] = s < t->lanes ? (sum.n1[s] > 0.0 ? 1.0 / sqrt(sum.n1[s]) : 0.0) : s < t->stride ? damp : 0.0;
-        out.second[s] = s < t->lanes && sum.n2[s] > 0.0 ? t->by_know[s] / sqrt(sum.n2[s]) : 0.0;
-    }
-    return out;
+    const places used = *(const places *)t->used;
+    const lanes equally = (lanes)((places)all(damp) & mask_of(t) & ~used);
+    return (Ending){inverse_roots(sum.n1, used) + equally, inverse_roots(sum.n2, used) * from(t->by_know)};
 }
 
 INLINE double total_of(lanes x) { return (x[0] + x[1]) + (x[2] + x[3]); }
@@ -374,7 +379,7 @@ INLINE void fetch(const double *at, int64_t bytes) {
     for (int64_t b = 0; b < bytes; b += 64) __builtin_prefetch((const char *)at + b);
 }
 
-enum { NEAR = 6, SOON = 16, LATER = 40 }; /* entries ahead */
+enum { NEAR = 10, SOON = 32, LATER = 80 }; /* entries ahead */
 
 /* Where the record of an entry to come is, and the head of another one. */
 INLINE void fetch_heads(const Records *records, const int32_t *indices, int64_t e, int64_t end) {

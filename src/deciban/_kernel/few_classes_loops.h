@@ -12,7 +12,7 @@
 #include "answer_loops.h"
 
 enum { FEW_CLASSES = 4, CACHE_LINE = 64 };
-enum { READY = 24, ASKED = 64 }; /* entries whose records are fetched at a time, which are at least so many ahead */
+enum { READY = 32 }; /* entries ahead, a record is fetched; a power of two */
 
 INLINE int64_t few_size(int64_t classes) { return LANES * (2 * classes - 1); }
 
@@ -63,15 +63,22 @@ INLINE void few_add(const double *record, FewSums *sums, const int64_t k) {
     for (int64_t c = 2; c < 2 * k; c++) sums->more[c] += from(record + LANES * (c - 1));
 }
 
+INLINE const double *fetch_few(const Records *records, int64_t item, int64_t size) {
+    const double *const record = record_at(records, entry_of(records, item));
+    fetch(record, size * (int64_t)sizeof *record);
+    return record;
+}
+
 /* The scores of rows by records, or by the sums of their entries, as in answer_directly: ptr is NULL or records are.
  * k is known to the compiler, so that the sums of a row stay in registers. */
 INLINE void few_answer_of(const Scale *t, const Asked *rows, const Records *records, const int64_t *ptr, const int32_t *cls,
                           const double *val, int64_t first, int64_t last, const int64_t k) {
     const int64_t size = few_size(k);
     double own[LANES * (2 * FEW_CLASSES - 1)];
-    const double *asked[ASKED]; /* records of the next entries, of this row and others */
-    int64_t ready = rows->indptr[first];
+    const double *asked[READY]; /* records of the next entries, of this row and others */
     const int64_t every = rows->indptr[last];
+    for (int64_t e = rows->indptr[first]; e < every && e < rows->indptr[first] + READY && !ptr; e++)
+        asked[(uint64_t)e % READY] = fetch_few(records, rows->indices[e], size);
     for (int64_t i = first; i < last; i++) {
         const int64_t end = rows->indptr[i + 1];
         FewSums sums = {all(0.0), all(0.0), {{0.0}}};
@@ -80,15 +87,10 @@ INLINE void few_answer_of(const Scale *t, const Asked *rows, const Records *reco
             few_add(own, &sums, k);
         }
         for (int64_t e = rows->indptr[i]; e < end && !ptr; e++) {
-            while (ready <= e + READY && ready < every) {
-                const int64_t stop = ready + READY < every ? ready + READY : every;
-                for (; ready < stop; ready++) {
-                    const double *const record = record_at(records, entry_of(records, rows->indices[ready]));
-                    asked[(uint64_t)ready % ASKED] = record;
-                    fetch(record, size * (int64_t)sizeof *own);
-                }
-            }
-            few_add(asked[(uint64_t)e % ASKED], &sums, k);
+            const int64_t later = e + READY < every ? e + READY : every - 1;
+            const double *const record = asked[(uint64_t)e % READY];
+            asked[(uint64_t)e % READY] = fetch_few(records, rows->indices[later], size);
+            few_add(record, &sums, k);
         }
         Ending how = ending(t, (Knowledge){sums.know, sums.squared}, rows->damp[i]);
         how.first[STRENGTHS] = rows->damp[i];

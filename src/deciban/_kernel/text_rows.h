@@ -244,7 +244,7 @@ typedef struct {
     bool of_words;       /* whether the second number is a word too */
 } PairLayers;
 
-enum { FAR = 48 }; /* pairs before its use a line is asked for */
+enum { FAR = 64 }; /* pairs before its use a line is asked for; a power of two */
 
 /* The numbers of pairs. */
 static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
@@ -253,15 +253,15 @@ static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
     uint64_t hashes[FAR];
     if (!row_room(out, count)) return NO_MEMORY;
     for (int64_t i = 0; i < count + FAR; i++) {
-        const int64_t at = i - FAR;
-        if (at >= 0) {
-            const uint64_t pair = keys->keys[at], hash = hashes[at % FAR];
+        uint64_t *const ring = hashes + (uint64_t)i % FAR;
+        if (i >= FAR) {
+            const uint64_t pair = keys->keys[i - FAR];
             const int64_t a = (int64_t)(pair >> 32), b = layers->of_words ? (int64_t)(pair & 0xFFFFFFFF) : 0;
             const int64_t most = a > b ? a : b;
-            int32_t number = UNKNOWN;
-            if (layers->fixed && most < layers->fixed_words) number = pairs_find(layers->fixed, pair, hash);
+            int32_t number = layers->fixed ? pairs_find(layers->fixed, pair, *ring) : UNKNOWN;
+            number = most < layers->fixed_words ? number : UNKNOWN; /* afterwards: nobody can guess which are strange */
             if (number == UNKNOWN && layers->pairs && most < layers->known_words) {
-                number = pairs_number(layers->pairs, pair, hash, layers->grow);
+                number = pairs_number(layers->pairs, pair, *ring, layers->grow);
                 if (number < UNKNOWN) return number;
                 if (number >= 0 && before + number > INT32_MAX) return TOO_MANY;
                 if (number >= 0) number += (int32_t)before;
@@ -269,8 +269,8 @@ static int find_keys(const Keys *keys, const PairLayers *layers, Row *out) {
             out->ids[out->size++] = number;
         }
         if (i < count) {
-            hashes[i % FAR] = pair_hash(keys->keys[i]);
-            if (first) pairs_fetch(first, hashes[i % FAR]);
+            *ring = pair_hash(keys->keys[i]);
+            if (first) pairs_fetch(first, *ring);
         }
     }
     return 0;

@@ -501,26 +501,19 @@ static inline void pairs_fetch(const PairSet *set, uint64_t hash) {
     if (LIKELY(set->line_count)) FETCH(set->lines + (hash >> set->shift));
 }
 
-/* Which of eight numbers are this one, as bits. */
-static inline uint32_t which_of_eight(const uint32_t *numbers, uint32_t wanted) {
-#if defined(__SSE2__)
-    const __m128i all = _mm_set1_epi32((int)wanted);
-    const __m128i low = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)numbers), all);
-    const __m128i high = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(numbers + 4)), all);
-    const __m128i both = _mm_packs_epi32(low, high);
-    return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(both, both));
-#else
-    uint32_t out = 0;
-    for (int i = 0; i < 8; i++) out |= (uint32_t)(numbers[i] == wanted) << i;
-    return out;
-#endif
-}
-
-/* Where a pair is in a line: bit i for place i, at most one of them. What follows either half in the line is read too. */
+/* Where a pair is in a line: bit i for place i, at most one of them. */
 static inline uint32_t place_in_line(const PairLine *line, uint64_t pair) {
-    const uint32_t *const numbers = (const uint32_t *)line;
-    return which_of_eight(numbers, (uint32_t)(pair >> 32)) & which_of_eight(numbers + LINE_PAIRS, (uint32_t)pair) &
-           ((1u << LINE_PAIRS) - 1);
+    const uint32_t first = (uint32_t)(pair >> 32), second = (uint32_t)pair;
+    uint32_t out = 0;
+    int i = 0;
+#if defined(__SSE2__)
+    const __m128i a = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)line->first), _mm_set1_epi32((int)first));
+    const __m128i b = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)line->second), _mm_set1_epi32((int)second));
+    out = (uint32_t)_mm_movemask_ps(_mm_castsi128_ps(_mm_and_si128(a, b)));
+    i = 4;
+#endif
+    for (; i < LINE_PAIRS; i++) out |= (uint32_t)((line->first[i] == first) & (line->second[i] == second)) << i;
+    return out;
 }
 
 /* Writes a pair that is not there into the first line from its own on that has room. */

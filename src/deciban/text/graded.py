@@ -72,6 +72,7 @@ from deciban.text.tables import PER_BLOCK, STRENGTHS, VECTORS, Shares, Tables, c
 from deciban.text.tokens import BY_SCRIPT, TokenRule
 
 ITEMS_PER_CALL = 2_000  # as many items could be looked up in the time that tables of a few items take to set up
+ANSWERS_PER_BYTE = 32  # the work of answering, in entries of a matrix: a byte of a short text is in ten items or more
 MAX_EVIDENCE_ENTRIES = 1 << 25  # held at a time
 DISTINCT_WEIGHTS = 16  # with more of them, rows of about the same weight share one table of class shares
 DEFAULT_WEIGHT = 0.3  # of the informative items, and of all items equally; suits a few documents
@@ -531,7 +532,9 @@ class Graded(Learner):
             return answers.scores(self, store.numbered(documents, start, stop), n_jobs)
 
         pieces = [
-            piece for documents in rows.batches() for piece in over_blocks(self.rule.prepared(documents), n_jobs, work)
+            piece
+            for documents in rows.batches()
+            for piece in over_blocks(self.rule.prepared(documents), n_jobs, work, ANSWERS_PER_BYTE)
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate([np.empty((0, len(self.classes))), *pieces])
 

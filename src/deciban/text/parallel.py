@@ -17,9 +17,9 @@ Own = TypeVar("Own")
 BLOCK_BYTES = 1 << 22  # of text read at a time: enough to hide the overhead, few enough to share among threads
 
 
-def workers_for(documents: Any, n_jobs: int | None) -> int:
-    """The number of threads; 1 for documents that Python has tokenized."""
-    return threads(n_jobs, int(documents.sizes.sum())) if isinstance(documents, Documents) else 1
+def workers_for(documents: Any, n_jobs: int | None, per_byte: int = 1) -> int:
+    """The number of threads; 1 for documents that Python has tokenized. `per_byte` is how much work a byte is."""
+    return threads(n_jobs, per_byte * int(documents.sizes.sum())) if isinstance(documents, Documents) else 1
 
 
 def map_with_own_state(
@@ -48,12 +48,14 @@ def map_with_own_state(
     return states or [make()], results
 
 
-def over_blocks(documents: Any, n_jobs: int | None, work: Callable[[Any, int, int], Returned]) -> list[Returned]:
+def over_blocks(
+    documents: Any, n_jobs: int | None, work: Callable[[Any, int, int], Returned], per_byte: int = 1
+) -> list[Returned]:
     """work(documents, start, stop) for blocks of about equal bytes, in threads; results in order."""
     if not isinstance(documents, Documents) or len(documents) < 2:
         return [work(documents, 0, len(documents))]
     ends = np.cumsum(documents.sizes)
-    total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs)
+    total, workers = int(ends[-1]) if len(ends) else 0, workers_for(documents, n_jobs, per_byte)
     if workers == 1 and 0 < total <= BLOCK_BYTES:
         return [work(documents, 0, len(documents))]
     pieces = -(-max(total, 1) // (BLOCK_BYTES * workers)) * workers
