@@ -243,7 +243,7 @@ def test_dense_of_every_integer(layout):
 
 def test_many_columns_and_few_rows():
     rng = np.random.default_rng(7)
-    for n, d, k in ((1, 5000, 3), (3, 9000, 13), (20, 600, 2), (5, 0, 3)):
+    for n, d, k in ((1, 5000, 3), (3, 9000, 13), (20, 600, 2), (5, 0, 3), (5, 0, 2), (7, 1, 2)):
         X, table, out = rng.normal(size=(n, d)), rng.normal(size=(d, k)), np.empty((n, k))
         scores.dense_dot(X, in_panels(table), np.ones(k), out)
         np.testing.assert_allclose(out, 1.0 + X @ table, atol=1e-10)

@@ -36,6 +36,8 @@ cdef extern from "scores_loops.h":
     double smoothing_loss(const double*, const double*, const double*, const double*, const double*, const double*,
                           Py_ssize_t, Py_ssize_t, double, double, double*) noexcept nogil
     double loss_of_row(const double*, const double*, Py_ssize_t, Py_ssize_t, double*) noexcept nogil
+    bint pair_scores(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*,
+                     double*) noexcept nogil
     bint panel_scores(const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*, const double*, Py_ssize_t,
                       double*) noexcept nogil
 
@@ -409,6 +411,13 @@ def csr_dot(const value[::1] data, const index[::1] indices, const index[::1] in
     free(values)
 
 
+cdef inline bint products(const double* x, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t d, const double* table,
+                          const double* start, Py_ssize_t k, double* out) noexcept nogil:
+    if k == 2:
+        return pair_scores(x, stride, n, d, table, start, out)
+    return panel_scores(x, stride, n, d, table, start, k, out)
+
+
 def dense_dot(const number[:, :] X, const double[::1] panels, const double[::1] start, double[:, ::1] out,
               const double[::1] centre=None, bint binary=False, double threshold=0.0):
     """out = start + (X − centre) · table, (n, d)·(d, k); whether some product is NaN, as those of missing entries are.
@@ -420,8 +429,10 @@ def dense_dot(const number[:, :] X, const double[::1] panels, const double[::1] 
                         and X.strides[0] % sizeof(double) == 0)
     cdef const double* middle = NULL
     cdef const double* above = &threshold if binary else NULL
+    cdef const double* table = &panels[0] if d else NULL
     cdef const char* x
     cdef double* tile
+    cdef double* by_class
     cdef bint missing = False
     if n == 0 or k == 0:
         return False
@@ -432,36 +443,34 @@ def dense_dot(const number[:, :] X, const double[::1] panels, const double[::1] 
             raise ValueError("the centre does not fit the columns")
         if d:
             middle = &centre[0]
-    if direct and d:
-        with nogil:
-            # A block of rows stays in the cache while it is multiplied by every panel.
-            tile_rows = max(GROUP, BATCH // d // GROUP * GROUP)
-            i = 0
-            while i < n:
-                rows = min(tile_rows, n - i)
-                missing |= panel_scores(<const double*> &X[i, 0], X.strides[0] // <Py_ssize_t> sizeof(double), rows, d,
-                                        &panels[0], &start[0], k, &out[i, 0])
-                i += rows
-        return bool(missing)
-    tile_rows = min(n, max(GROUP, BATCH // max(d, 1) // GROUP * GROUP))
-    tile = <double*> malloc(tile_rows * max(d, 1) * sizeof(double))
+    # A block of rows stays in the cache while it is multiplied by every panel.
+    tile_rows = max(GROUP, BATCH // max(d, 1) // GROUP * GROUP)
+    tile = <double*> malloc(((0 if direct else min(n, tile_rows)) + 2) * max(d, 1) * sizeof(double))
     if tile == NULL:
         raise MemoryError()
     with nogil:
+        if k == 2:
+            by_class = tile + (0 if direct else min(n, tile_rows)) * d
+            for i in range(d):
+                by_class[i], by_class[d + i] = table[i * LANES], table[i * LANES + 1]
+            table = by_class
         i = 0
         while i < n:
             rows = min(tile_rows, n - i)
-            if d:
-                x = <const char*> &X[i, 0]
-                if number is int:
-                    gather_int(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
-                elif number is longlong:
-                    gather_long(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
-                elif number is float:
-                    gather_single(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
-                else:
-                    gather_double(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
-            missing |= panel_scores(tile, d, rows, d, &panels[0] if d else NULL, &start[0], k, &out[i, 0])
+            x = <const char*> &X[i, 0] if d else NULL
+            if not d or direct:
+                pass
+            elif number is int:
+                gather_int(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+            elif number is longlong:
+                gather_long(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+            elif number is float:
+                gather_single(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+            else:
+                gather_double(x, X.strides[0], X.strides[1], rows, d, middle, above, tile)
+            missing |= products(<const double*> x if direct else tile,
+                                X.strides[0] // <Py_ssize_t> sizeof(double) if direct else d, rows, d, table, &start[0], k,
+                                &out[i, 0])
             i += rows
     free(tile)
     return bool(missing)

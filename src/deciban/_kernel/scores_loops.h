@@ -255,6 +255,31 @@ INLINE void panel_rows(const int rows, const int wide, const double *const *x, p
     }
 }
 
+/* out[i] = start + x[i] table of two classes, whose weights would fill half a vector: here vectors hold columns of a row.
+   The table has the d weights of the first class, then those of the second. Returns whether some product is NaN. */
+FUSED static int pair_scores(const double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d, const double *table,
+                             const double *start, double *out) {
+    const ptrdiff_t whole = d / LANES * LANES;
+    double check = 0.0;
+    for (ptrdiff_t i = 0; i < n; i++, x += stride) {
+        lanes a = ZERO, b = ZERO;
+        ptrdiff_t j = 0;
+        for (; j < whole; j += LANES) {
+            a += FROM(x + j) * FROM(table + j);
+            b += FROM(x + j) * FROM(table + d + j);
+        }
+        double one = TOTAL(a), other = TOTAL(b);
+        for (; j < d; j++) {
+            one += x[j] * table[j];
+            other += x[j] * table[d + j];
+        }
+        check += one + other;
+        out[2 * i] = start[0] + one;
+        out[2 * i + 1] = start[1] + other;
+    }
+    return check != check;
+}
+
 /* out[i] = start + x[i] table, the table in panels of up to PANEL classes. Returns whether some product is NaN. */
 FUSED static int panel_scores(const double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d, const double *table,
                               const double *start, ptrdiff_t k, double *out) {
@@ -265,7 +290,7 @@ FUSED static int panel_scores(const double *x, ptrdiff_t stride, ptrdiff_t n, pt
         for (ptrdiff_t i = 0; i < n; i += group) {
             const double *rows[GROUP];
             const ptrdiff_t some = n - i < group ? n - i : group;
-            if (c == 0) fetch_rows(x + (i + group) * stride, group * stride);
+            if (c == 0) fetch_rows(x + (i + 4 * group) * stride, group * stride);
             for (ptrdiff_t r = 0; r < group; r++) rows[r] = x + (r < some ? i + r : n - 1) * stride;
             if (wide == 1) panel_rows(8, 1, rows, d, table, start + c, some, columns, k, out + i * k + c, &check);
             else if (wide == 2) panel_rows(4, 2, rows, d, table, start + c, some, columns, k, out + i * k + c, &check);
@@ -325,7 +350,7 @@ FUSED static int panel_squares(const double *x, ptrdiff_t stride, ptrdiff_t n, p
         for (ptrdiff_t i = 0; i < n; i += group) {
             const double *rows[GROUP];
             const ptrdiff_t some = n - i < group ? n - i : group;
-            if (c == 0) fetch_rows(x + (i + group) * stride, group * stride);
+            if (c == 0) fetch_rows(x + (i + 4 * group) * stride, group * stride);
             for (ptrdiff_t r = 0; r < group; r++) rows[r] = x + (r < some ? i + r : n - 1) * stride;
             if (wide == 1) SQUARES(8, 1);
             else if (wide == 2) SQUARES(4, 2);
