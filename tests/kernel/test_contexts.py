@@ -286,6 +286,18 @@ def test_contexts_without_counts_are_those_of_the_other_rows(table, cut, depth, 
     assert_close(out, expected)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_row_may_be_left_out_of_contexts_that_others_were_taken_out_of(seed):
+    """Sums of weights such as 0.3 differ in rounding after that: a value that no other row has gives no evidence."""
+    rng = np.random.default_rng(seed)
+    whole = random_table(rng, 60, [30, 12, 20], 3, random_parents(rng, 3, 2), weights=(0.1, 0.3, 0.7))
+    gone, rest = whole.take(np.arange(60) < 20), whole.take(np.arange(60) >= 20)
+    out, expected = np.zeros((40, 3)), np.zeros((40, 3))
+    whole.contexts.without(*gone.counted, 2.0**-30).score(rest.codes, 2, 8.0, out, rest.y, rest.weight)
+    rest.contexts.score(rest.codes, 2, 8.0, expected, rest.y, rest.weight)
+    assert_close(out, expected)
+
+
 def test_counts_to_remove_are_checked(small):
     ptr, keys, counts = small.counted
     with pytest.raises(ValueError, match=r"ptr goes from"):

@@ -83,6 +83,16 @@ def test_a_sample_of_fields_in_quotes_is_read_where_it_is(tmp_path, monkeypatch)
     assert sampled.column("text").to_pylist() == [f"text, {i:.0f}" for i in sampled.column("i").to_pylist()]
 
 
+def test_a_record_longer_than_an_excerpt_is_passed_over(tmp_path):
+    long = '"' + "\n".join(f"line {j} of a long text" for j in range(3000)) + '"'
+    rows = (f"{i},{long if i % 500 == 250 else f'short {i}'}" for i in range(N_ROWS))
+    (tmp_path / "a.csv").write_text("i,text\n" + "\n".join(rows) + "\n")
+    sampled = open_source([tmp_path / "a.csv"]).sample(640)
+    assert 100 <= sampled.num_rows <= 640
+    texts = zip(sampled.column("i").to_pylist(), sampled.column("text").to_pylist(), strict=True)
+    assert all(text == (long[1:-1] if i % 500 == 250 else f"short {i:.0f}") for i, text in texts)
+
+
 CELLS = st.lists(st.sampled_from(["a", " ", '"', "\n", ",", "\r\n"]), max_size=6).map("".join)
 QUOTING = st.sampled_from([python_csv.QUOTE_MINIMAL, python_csv.QUOTE_ALL])
 

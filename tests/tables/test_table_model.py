@@ -564,3 +564,13 @@ def test_many_different_weights(n):
     assert model.score(X, y) > 0.9
     loss = -np.log(model.leave_one_out(X, y, sample_weight=weight).proba[np.arange(n), y])
     assert np.average(loss, weights=weight) < 0.4
+
+
+def test_categories_that_are_equally_frequent_do_not_depend_on_the_order_of_the_rows():
+    rng = np.random.default_rng(0)
+    names = np.repeat([f"city {i:02}" for i in range(24)], 12)
+    y = np.where(rng.random(288) < 0.2 + 0.6 * (np.arange(288) // 12 % 3 == 0), "yes", "no")
+    frame = pd.DataFrame({"city": names, "size": rng.normal(size=288).round(2)})
+    order = rng.permutation(288)
+    one, two = deciban.Classifier().fit(frame, y), deciban.Classifier().fit(frame.iloc[order], y[order])
+    np.testing.assert_allclose(one.predict_proba(frame), two.predict_proba(frame), atol=1e-12)

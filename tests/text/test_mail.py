@@ -52,6 +52,13 @@ def html(markup: str) -> str:
 # The header
 
 
+def test_character_references_that_are_kept_are_short():
+    before = markup.kept_character.cache_info().currsize
+    assert markup.unescaped("&#x" + "0" * 100_000 + "41; &eacute;") == "A é"
+    assert markup.kept_character.cache_info().currsize <= before + 1
+    assert markup.kept_character.cache_info().maxsize == 1024
+
+
 def test_fields_are_unfolded_decoded_and_kept_in_order_with_their_names():
     raw = b"Subject: a long\n  line\nX-odd: 1\nReceived: one\nRECEIVED: two\nEmpty:\n\nBody\n"
     assert read(raw).headers == (

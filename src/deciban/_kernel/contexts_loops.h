@@ -733,10 +733,12 @@ INLINE int from_nothing(const Tree *tree, const Node *node, int64_t j, int64_t v
     if (own >= 0) {
         mine = without(counts[own].sum, w);
         total = without(totals[own].sum, w);
+        const double before = seen; /* sums that rows were taken out of need not agree to the last bit */
         seen = seen - counts[own].sum + mine;
         all = all - totals[own].sum + total;
-        if (!(seen > 0.0)) return 0;
+        if (!(seen > before * 0x1p-30)) return 0;
     }
+    if (!(all > 0.0)) return 0;
     const double share = seen / all;
     for (int64_t c = 0; c < k; c++)
         for (int64_t s = 0; s < wide; s++)

@@ -309,9 +309,8 @@ class Records(Source):
                     begin += record_file.cutter.cut(block.data[begin : next_start - before])
                     enough = min(step, int(SLACK * length * rows_per_place) + 1024)
                     data = block.data[begin : begin + (enough if next_start else max(enough, first))]
-                    excerpts.append(
-                        Excerpt(record_file, RecordBlock(data[: record_file.cutter.cut(data)], 0, 0), rows_per_place)
-                    )
+                    if whole := record_file.cutter.cut(data):  # otherwise a record is longer than that
+                        excerpts.append(Excerpt(record_file, RecordBlock(data[:whole], 0, 0), rows_per_place))
                     next_start += step
                     if len(excerpts) == 2 * n_places:
                         excerpts, step = excerpts[::2], 2 * step

@@ -307,9 +307,9 @@ def midpoints(low: Floats, high: Floats) -> Floats:
 
 
 def choose_known(column: Levels) -> Known:
-    """The categories in the column, the most frequent first."""
+    """The categories in the column, the most frequent first; equally frequent ones do not depend on the order of rows."""
     count = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
-    order = [int(i) for i in np.argsort(-count, kind="stable") if count[i]]
+    order = sorted(np.flatnonzero(count).tolist(), key=lambda i: (-count[i], str(column.levels[i])))
     n = max(1, len(column.codes))
     missing = float((column.codes < 0).sum()) / n
     frequent = int((count > 1).sum())

@@ -30,8 +30,9 @@ def sample(n: int) -> Array:
 class Sample:
     """Encoded rows of classes y, in the order of their marks.
 
-    The order makes every choice independent of the order of the table. `eval_rows` are the first of them, except rows
-    that are alone in their class: without such a row there is no such class.
+    The order makes every choice independent of the order of the table; but above SAMPLE_ROWS rows, which ones are in
+    the sample depends on it. `eval_rows` are the first of them, except rows that are alone in their class: without such
+    a row there is no such class.
     """
 
     def __init__(

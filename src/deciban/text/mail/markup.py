@@ -25,6 +25,7 @@ CELL_TAGS = frozenset(("td", "th", "button", "input", "img", "label"))
 # No character has a number this high, and int() refuses numbers of thousands of digits.
 LEADING_ZEROS = re.compile(r"&#0++(?=[0-9])")
 TOO_HIGH = re.compile(r"&#[0-9]{8,};?")
+MAX_KEPT = 40  # characters of a reference: a name has fewer, a number may have a million zeros
 REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[^\t\n\f <&#;]{1,32}+;?)")  # as html.unescape finds them
 
 
@@ -61,10 +62,13 @@ def unescaped(text: str) -> str:
     return REFERENCE.sub(lambda found: character(found[0]), text) if "&" in text else text
 
 
-@lru_cache(1024)
 def character(reference: str) -> str:
-    """What one reference stands for: a mail has the same few again and again."""
-    return html.unescape(reference)
+    """What one reference stands for."""
+    return (kept_character if len(reference) <= MAX_KEPT else html.unescape)(reference)
+
+
+# A mail has the same few again and again.
+kept_character = lru_cache(1024)(html.unescape)
 
 
 TAGS = kernel.Tags(LINE_TAGS, CELL_TAGS, NOT_SHOWN, hosts)
