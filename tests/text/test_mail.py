@@ -353,6 +353,7 @@ def test_no_codec_raises(codec):
         ("<a href=//x.example>y</a>", "x.example y"),
         ("<a href=mailto:me@x.example>y</a>", "x.example y"),
         ("<a href='&#104;ttp://x.example/'>y</a>", "x.example y"),
+        ("caf\xe9 <a href='http://&#x4f60;.example/'>y</a>", "caf\xe9 \u4f60.example y"),
         ("<a href=/local>y</a>", "y"),
         ("<a title='>' href='http://x.example'>y", "x.example y"),
         ("<a title=' href=http://x.example>y</a>", "x.example y"),  # a quote that never closes
@@ -632,7 +633,8 @@ def test_header_fields_are_chosen_and_written_as_defined(fields, wanted):
     kept = tuple(field for field in fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted))
     assert kernel.kept_fields(fields, wanted, is_own) == kept
     lines = "".join(f"{field_name(name)}: {value}\n" for name, value in fields)
-    assert kernel.field_lines(fields, field_name) == lines
+    for body in ("", "Foo: bar\n", "café"):
+        assert kernel.mail_text(fields, body, field_name) == f"{lines}\n{body}"
 
 
 def test_decoded_text_is_not_decoded_again():

@@ -117,7 +117,7 @@ class Mail:
     def text(self) -> str:
         """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without header fields starts
         with the empty line, so that its body is not mistaken for a header."""
-        return kernel.field_lines([*self.headers, *self._part_fields()], field_name) + "\n" + self.body
+        return kernel.mail_text([*self.headers, *self._part_fields()], self.body, field_name)
 
 
 def field_name(name: str) -> str:
