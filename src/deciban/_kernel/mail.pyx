@@ -4,7 +4,7 @@
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_DecodeASCII
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
 cdef extern from "Python.h":
@@ -15,6 +15,8 @@ cdef extern from "Python.h":
     uint32_t* PyUnicode_AsUCS4Copy(object) except NULL
     object PyUnicode_FromKindAndData(int, const void*, Py_ssize_t)
     Py_ssize_t PyUnicode_GET_LENGTH(object)
+    uint32_t PyUnicode_READ_CHAR(object, Py_ssize_t)
+    Py_ssize_t PyUnicode_FindChar(object, uint32_t, Py_ssize_t, Py_ssize_t, int)
     bint Py_UNICODE_ISSPACE(uint32_t) nogil
 
 
@@ -107,17 +109,17 @@ def header_fields(bytes raw not None, Py_ssize_t at, Py_ssize_t most, decoded):
         PyMem_Free(out)
 
 
-cdef bint begins_with(object name, const char* prefix, Py_ssize_t size):
+cdef inline bint begins_with(object name, const char* prefix, Py_ssize_t size):
     """Whether a name begins with a prefix of small letters and signs, in any case."""
-    cdef str text
-    cdef uint32_t c
+    cdef const unsigned char* text
     cdef Py_ssize_t i
     if not isinstance(name, str) or PyUnicode_GET_LENGTH(name) < size:
         return False
-    text = name
+    if not PyUnicode_IS_ASCII(name):
+        return name[:size].lower() == prefix[:size].decode("ascii")
+    text = <const unsigned char*> PyUnicode_DATA(name)
     for i in range(size):
-        c = <Py_UCS4> text[i]
-        if c != <uint32_t> prefix[i] and not (is_letter(prefix[i]) and c | 32 == <uint32_t> prefix[i]):
+        if text[i] != <unsigned char> prefix[i] and not (is_letter(prefix[i]) and text[i] | 32 == <unsigned char> prefix[i]):
             return False
     return True
 
@@ -198,6 +200,41 @@ cdef inline char* put(char* out, str text):
     return out + size
 
 
+# ---------------------------------------------------------------------- signs
+
+ctypedef fused Sign:
+    uint8_t  # of text that Python keeps so: ASCII and Latin-1
+    uint16_t
+    uint32_t
+
+
+cdef bint has(const Sign* text, Py_ssize_t size, Sign wanted) noexcept nogil:
+    """Whether a sign is in a text: all are looked at, so that the compiler takes many at a time."""
+    cdef Py_ssize_t i
+    cdef Sign found = 0
+    for i in range(size):
+        found |= text[i] == wanted
+    return found
+
+
+def has_any(str text not None, str signs not None):
+    """Whether one of some signs is in a text."""
+    cdef int kind = PyUnicode_KIND(text)
+    cdef Py_ssize_t size = PyUnicode_GET_LENGTH(text)
+    cdef const void* data = PyUnicode_DATA(text)
+    cdef Py_UCS4 sign
+    for sign in signs:
+        if kind == 1:
+            if sign < 256 and size and memchr(data, sign, size) != NULL:
+                return True
+        elif kind == 2:
+            if sign < 65536 and has(<const uint16_t*> data, size, <uint16_t> sign):
+                return True
+        elif has(<const uint32_t*> data, size, <uint32_t> sign):
+            return True
+    return False
+
+
 # ---------------------------------------------------------------------- HTML
 
 cdef enum:
@@ -208,11 +245,6 @@ cdef enum:
     LINE
     CELL
     HIDING
-
-
-ctypedef fused Sign:
-    uint8_t  # of text that Python keeps so: ASCII and Latin-1
-    uint32_t
 
 
 cdef inline bint is_letter(uint32_t c) noexcept nogil:
@@ -488,6 +520,47 @@ cdef inline str of_signs(const Sign* text, Py_ssize_t size):
 
 cdef str spelled(const Sign* name, Py_ssize_t size):
     return of_signs(name, size).lower()
+
+
+cdef inline bint ends_name(uint32_t c) noexcept nogil:
+    return c in (9, 10, 12, 32, c"<", c"&", c"#", c";")
+
+
+cdef inline bint is_digit(uint32_t c, bint hexadecimal) noexcept nogil:
+    return 48 <= c <= 57 or (hexadecimal and 97 <= (c | 32) <= 102)
+
+
+def unescaped(str text not None, character):
+    """The text with each character reference, as html.unescape finds them, replaced by what `character` makes of it;
+    None if one is a number of eight digits or more."""
+    cdef Py_ssize_t size = PyUnicode_GET_LENGTH(text), at, end, start = 0, begin
+    cdef bint hexadecimal
+    cdef list pieces = None
+    at = PyUnicode_FindChar(text, c"&", 0, size, 1)
+    while at >= 0:
+        begin = end = at + 1
+        if end < size and PyUnicode_READ_CHAR(text, end) == c"#":
+            hexadecimal = end + 1 < size and (PyUnicode_READ_CHAR(text, end + 1) | 32) == c"x"
+            begin = end = at + 2 + hexadecimal
+            while end < size and is_digit(PyUnicode_READ_CHAR(text, end), hexadecimal):
+                end += 1
+            if end - begin >= 8 and not hexadecimal:
+                return None
+        else:
+            while end < size and end < begin + 32 and not ends_name(PyUnicode_READ_CHAR(text, end)):
+                end += 1
+        if end > begin:
+            end += end < size and PyUnicode_READ_CHAR(text, end) == c";"
+            if pieces is None:
+                pieces = []
+            pieces.append(text[start:at])
+            pieces.append(character(text[at:end]))
+            start = end
+        at = PyUnicode_FindChar(text, c"&", end, size, 1)
+    if pieces is None:
+        return text
+    pieces.append(text[start:])
+    return "".join(pieces)
 
 
 def squeezed(str text not None):
