@@ -3,7 +3,6 @@
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.unicode cimport PyUnicode_DecodeASCII
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcpy
 
@@ -21,6 +20,13 @@ cdef extern from "Python.h":
 
 
 # ---------------------------------------------------------------------- header fields
+
+cdef inline str of_ascii(const void* text, Py_ssize_t size):
+    """A string of signs that are known to be ASCII."""
+    cdef str out = PyUnicode_New(size, 127)
+    memcpy(PyUnicode_DATA(out), text, size)
+    return out
+
 
 cdef bint is_one_line(const unsigned char* text, Py_ssize_t size) noexcept nogil:
     """Whether it is of printable ASCII and single blanks, without what may begin an encoded word. Most values are: all
@@ -43,6 +49,7 @@ def header_fields(bytes raw not None, Py_ssize_t at, Py_ssize_t most, decoded):
     cdef bint plain, blank
     cdef char* out
     cdef list fields = []
+    cdef str name
     if at >= size:
         return fields, at
     out = <char*> PyMem_Malloc(size - at + 1)
@@ -58,7 +65,7 @@ def header_fields(bytes raw not None, Py_ssize_t at, Py_ssize_t most, decoded):
                 begin += 1
             if end == at or begin == size or text[begin] != c":":
                 break
-            name = PyUnicode_DecodeASCII(<const char*> text + at, end - at, NULL)
+            name = of_ascii(text + at, end - at)
             begin += 1
             line = begin
             plain, n = True, 0
@@ -102,7 +109,7 @@ def header_fields(bytes raw not None, Py_ssize_t at, Py_ssize_t most, decoded):
                             blank = False
                         out[n] = c
                         n += 1
-            fields.append((name, PyUnicode_DecodeASCII(out, n, NULL) if plain else decoded(raw[begin:end])))
+            fields.append((name, of_ascii(out, n) if plain else decoded(raw[begin:end])))
             at = line
         return fields, at
     finally:

@@ -29,7 +29,7 @@ SEEN_IN_MAIL = {
 CODECS = {name: codec for name, codec in aliases.items() if codec not in NOT_CHARSETS}
 CODECS |= {codec: codec for codec in CODECS.values()} | SEEN_IN_MAIL
 
-# Codecs that read ASCII as it is, and most texts are in.
+# Codecs that most texts are in: they read ASCII as it is, and give no halves of surrogate pairs.
 ABOVE_ASCII = {"ascii", "utf_8", "latin_1", "cp1252"}
 
 MAX_CHARSET_CHARACTERS = 40  # read of the name of a charset
@@ -84,7 +84,7 @@ def characters(data: bytes, *charsets: str) -> str:
             except UnicodeError:
                 continue
             if errors == "strict" or believable(text):
-                return text if text.isascii() or is_encodable(text) else HALVES.sub("\ufffd", text)
+                return text if codec in ABOVE_ASCII or is_encodable(text) else HALVES.sub("\ufffd", text)
     return data.decode("latin-1")
 
 
