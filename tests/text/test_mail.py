@@ -360,6 +360,7 @@ def test_no_codec_raises(codec):
         ("<a href=//x.example>y</a>", "x.example y"),
         ("<a href=mailto:me@x.example>y</a>", "x.example y"),
         ("<a href='&#104;ttp://x.example/'>y</a>", "x.example y"),
+        ("caf\xe9 <a href='http://&#x4f60;.example/'>y</a>", "caf\xe9 \u4f60.example y"),
         ("<a href=/local>y</a>", "y"),
         ("<a title='>' href='http://x.example'>y", "x.example y"),
         ("<a title=' href=http://x.example>y</a>", "x.example y"),  # a quote that never closes
@@ -598,6 +599,23 @@ def test_markup_is_read_as_defined(text):
     assert text_of_html(text) == defined_text_of_html(text)
 
 
+REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[^\t\n\f <&#;]{1,32}+;?)")  # as html.unescape finds them
+REFERENCE_PIECES = st.sampled_from(
+    [*"&#xX0aG7; \n\f<é你", "&#0000", "&#12345678", "&amp", "&notit;", "abcdefghijklmnop"]
+)
+
+
+@given(st.lists(REFERENCE_PIECES, max_size=20).map("".join))
+def test_references_are_replaced_as_defined(text):
+    defined = REFERENCE.sub(lambda found: f"({found[0]})", text)
+    assert kernel.unescaped(text, "({})".format) == (None if re.search("&#[0-9]{8}", text) else defined)
+
+
+@given(st.text("ab\r\0\xad\u200b😀", max_size=20), st.text("a\r\0\xad\u200b😀\u010d", max_size=3))
+def test_signs_are_found(text, signs):
+    assert kernel.has_any(text, signs) == any(sign in text for sign in signs)
+
+
 HEADER_PIECES = ["A", "Subject", ":", "=", "?", "=?utf-8?q?caf=C3=A9?=", "é", "x-y", ">From", "12:30", "a:b"]
 HEADER_PIECES += [" ", "\t", "\n", "\n ", "\0", "\x1f", "\x7f"]
 
@@ -639,7 +657,8 @@ def test_header_fields_are_chosen_and_written_as_defined(fields, wanted):
     kept = tuple(field for field in fields if not is_own(field[0]) and (wanted is None or field[0].lower() in wanted))
     assert kernel.kept_fields(fields, wanted, is_own) == kept
     lines = "".join(f"{field_name(name)}: {value}\n" for name, value in fields)
-    assert kernel.field_lines(fields, field_name) == lines
+    for body in ("", "Foo: bar\n", "café"):
+        assert kernel.mail_text(fields, body, field_name) == f"{lines}\n{body}"
 
 
 def test_decoded_text_is_not_decoded_again():

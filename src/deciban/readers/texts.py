@@ -50,7 +50,13 @@ class MailReader(TextReader):
     headers: tuple[str, ...] | None = None
 
     def texts(self, X: Any) -> Texts:
-        return X if isinstance(X, Texts) else Texts([self.text(message) for message in self.opened(X)], self.lower)
+        if isinstance(X, Texts):
+            return X
+        from deciban.text import mail
+
+        read, headers = mail.read, self.headers
+        mails = (one if isinstance(one, mail.Mail) else read(one, headers) for one in self.opened(X))
+        return Texts([one.text for one in mails], self.lower)
 
     def opened(self, mails: Any) -> Iterator[Any]:
         """The mails of a mailbox, a list, a column, or a single one."""
@@ -63,8 +69,3 @@ class MailReader(TextReader):
         if isinstance(mails, str | bytes | Message | mail.Mail):
             return iter([mails])
         return iter(mails.to_pylist() if hasattr(mails, "to_pylist") else mails)  # a column of Arrow
-
-    def text(self, message: Any) -> str:
-        from deciban.text import mail
-
-        return (message if isinstance(message, mail.Mail) else mail.read(message, self.headers)).text

@@ -7,6 +7,8 @@ import re
 from encodings.aliases import aliases
 from functools import lru_cache
 
+from deciban._kernel import mail as kernel
+
 # Codecs that Python lists but that are not charsets: they turn bytes into bytes, or exist on only one system.
 NOT_CHARSETS = {"base64_codec", "bz2_codec", "hex_codec", "mbcs", "quopri_codec", "rot_13", "uu_codec", "zlib_codec"}
 
@@ -26,6 +28,9 @@ SEEN_IN_MAIL = {
 }
 CODECS = {name: codec for name, codec in aliases.items() if codec not in NOT_CHARSETS}
 CODECS |= {codec: codec for codec in CODECS.values()} | SEEN_IN_MAIL
+
+# Codecs that most texts are in: they read ASCII as it is, and give no halves of surrogate pairs.
+ABOVE_ASCII = {"ascii", "utf_8", "latin_1", "cp1252"}
 
 MAX_CHARSET_CHARACTERS = 40  # read of the name of a charset
 
@@ -70,6 +75,8 @@ def characters(data: bytes, *charsets: str) -> str:
     ('café', 'café', 'café')
     """
     codecs = known_codecs(tuple([charset[:MAX_CHARSET_CHARACTERS] for charset in charsets]))
+    if codecs[0] in ABOVE_ASCII and data.isascii():  # most texts
+        return data.decode("ascii")
     for errors in ("strict", "replace"):
         for codec in codecs:
             try:
@@ -77,7 +84,7 @@ def characters(data: bytes, *charsets: str) -> str:
             except UnicodeError:
                 continue
             if errors == "strict" or believable(text):
-                return text if text.isascii() or is_encodable(text) else HALVES.sub("\ufffd", text)
+                return text if codec in ABOVE_ASCII or is_encodable(text) else HALVES.sub("\ufffd", text)
     return data.decode("latin-1")
 
 
@@ -104,9 +111,9 @@ def known_codecs(charsets: tuple[str, ...]) -> tuple[str, ...]:
 
 def clean(text: str) -> str:
     """The text with line ends "\\n" and without invisible characters."""
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return without_unseen(text)
+    if not kernel.has_any(text, "\r" + UNSEEN):
+        return text
+    return without_unseen(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def without_unseen(text: str) -> str:

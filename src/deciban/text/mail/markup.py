@@ -26,7 +26,6 @@ CELL_TAGS = frozenset(("td", "th", "button", "input", "img", "label"))
 LEADING_ZEROS = re.compile(r"&#0++(?=[0-9])")
 TOO_HIGH = re.compile(r"&#[0-9]{8,};?")
 MAX_KEPT = 40  # characters of a reference: a name has fewer, a number may have a million zeros
-REFERENCE = re.compile(r"&(?:#[0-9]++;?|#[xX][0-9a-fA-F]++;?|[^\t\n\f <&#;]{1,32}+;?)")  # as html.unescape finds them
 
 
 def text_of_html(markup: str) -> str:
@@ -57,9 +56,12 @@ def unescaped(text: str) -> str:
     >>> unescaped("v&#00000105;agra &lt;&nbsp;5 &eacute; &#99999999999;")
     'viagra <\\xa05 é �'
     """
-    if "&#" in text:
+    plain = kernel.unescaped(text, character)
+    if plain is None:  # a number may be too high
         text = TOO_HIGH.sub("\ufffd", LEADING_ZEROS.sub("&#", text))
-    return REFERENCE.sub(lambda found: character(found[0]), text) if "&" in text else text
+        plain = kernel.unescaped(text, character)
+    assert plain is not None  # no number is as long
+    return plain
 
 
 def character(reference: str) -> str:

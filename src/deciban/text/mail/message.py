@@ -117,7 +117,7 @@ class Mail:
     def text(self) -> str:
         """The mail in a normal form: lines "Name: value", an empty line, the body. A mail without header fields starts
         with the empty line, so that its body is not mistaken for a header."""
-        return kernel.field_lines([*self.headers, *self._part_fields()], field_name) + "\n" + self.body
+        return kernel.mail_text([*self.headers, *self._part_fields()], self.body, field_name)
 
 
 def field_name(name: str) -> str:
@@ -156,17 +156,25 @@ def read(raw: bytes | str | os.PathLike[str] | Message[Any, Any], headers: Colle
         raise TypeError(f"headers must be a list of names: give ({headers!r},) to keep one of them")
     mail = parsed(raw)
     wanted = None if headers is None else {name.lower() for name in headers}
-    leaves = list(mail.leaves())
+    attachments: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
+    for part in mail.leaves() if mail.children else (mail,):
+        if not is_read(part):
+            attachments.append((part.name, part.kind))
+        elif part.kind:
+            texts.append((part.kind, one_word(part.charset)))
     return Mail(
         kernel.kept_fields(mail.fields, wanted, is_own),
         clean(body(mail))[:MAX_BODY_CHARACTERS],
-        tuple((part.name, part.kind) for part in leaves if not is_read(part)),
-        tuple((part.kind, one_word(part.charset)) for part in leaves if is_read(part) and part.kind),
+        tuple(attachments),
+        tuple(texts),
     )
 
 
 def parsed(raw: bytes | str | os.PathLike[str] | Message[Any, Any]) -> Part:
     if isinstance(raw, str):
+        if raw.isascii():
+            return parse(raw.encode("ascii"))
         part = parse(to_bytes(raw))
         return as_unicode(part) if is_unicode(raw) else part
     if isinstance(raw, bytes | bytearray | memoryview):

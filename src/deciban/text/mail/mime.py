@@ -142,6 +142,8 @@ def read_header(raw: bytes) -> tuple[Fields, int]:
     while True:
         plain, at = kernel.header_fields(raw, at, MAX_HEADER_BYTES, header)
         fields += plain
+        if raw.startswith(b"\n", at):
+            return tuple(fields), at + 1
         if field := FIELD.match(raw, at):  # not all of it is read
             if at < MAX_HEADER_BYTES:
                 name, value = field[1][: MAX_HEADER_BYTES - at], field[2][: max(0, MAX_HEADER_BYTES - field.start(2))]
@@ -150,7 +152,7 @@ def read_header(raw: bytes) -> tuple[Fields, int]:
         elif (end := end_of_envelope(raw, at)) > at:
             at = end
         else:
-            return tuple(fields), at + (raw[at : at + 1] == b"\n")
+            return tuple(fields), at
 
 
 def end_of_envelope(raw: bytes, at: int) -> int:
