@@ -307,7 +307,7 @@ def midpoints(low: Floats, high: Floats) -> Floats:
 
 
 def choose_known(column: Levels) -> Known:
-    """The categories in the column, the most frequent first; the order of equally frequent ones is that of their names."""
+    """The categories in the column, the most frequent first, and equally frequent ones by their names."""
     count = np.bincount(column.codes[column.codes >= 0], minlength=len(column.levels))
     order = sorted(np.flatnonzero(count).tolist(), key=lambda i: (-count[i], str(column.levels[i])))
     n = max(1, len(column.codes))

@@ -2,7 +2,7 @@
 
 `Graded.evidence` keeps every vector apart, since weights are fitted to them. To answer, the weights are known, and an
 item's share of the score follows from its own sums (`_kernel/answer_loops.h`). It is derived for the items of a text
-while that is scored; once as many items have been asked for as there are, records of all of them are kept.
+while that is scored; once that has taken as long as it takes for all of them, records of all are made and kept.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from deciban.text.graded import Graded
 
 BUILDING = Lock()  # held while tables are made, so that threads do not make them twice
+RECORDS_PER_ITEM = 8  # records that are made in the time in which one item of a single text is scored without
 CACHED_SCORES = 1 << 15  # scores of so many rows and classes are computed at a time: they stay in cache over all blocks
 NO_COLUMNS = np.zeros(0, dtype=np.int32)
 
@@ -84,10 +85,10 @@ class TextAnswers:
         self.records: dict[str, ItemRecords] | None = None
 
     def records_for(self, model: Graded, rows: dict[str, Rows], n_jobs: int | None) -> dict[str, ItemRecords] | None:
-        """The records, if there are any, or as many items were asked for as there are."""
+        """The records, if there are any, or the items asked for so far took as long as to make them."""
         if self.records is None:
             self.asked += sum(len(indices) for _, indices in rows.values())
-            if self.asked >= model.sums.n_items:
+            if RECORDS_PER_ITEM * self.asked >= model.sums.n_items:
                 self.keep_records(model, n_jobs)
         return self.records
 
