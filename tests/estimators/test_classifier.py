@@ -24,6 +24,7 @@ import deciban
 from deciban import Classifier, TextClassifier, load, read
 from deciban.bayes import DECIBANS
 from deciban.errors import DecibanError, FileError, ForgetError, SchemaError
+from deciban.tables.experts.boosted import BoostedTrees
 from deciban.threads import own_threads, threaded_libraries
 
 NAMES = ("size", "legs", "colour", "wild")
@@ -275,9 +276,7 @@ def test_forgotten_rows_were_never_seen(world):
     assert (other.predict_proba(X) == before).all()
     other.forget(X, y)
     assert other.class_count_.tolist() == [0, 0, 0]
-    p = other.predict_proba(X)
-    assert np.isfinite(p).all()
-    assert np.ptp(p, axis=0).max() < 1e-9, "nothing is known of any row"
+    assert_only_choices_speak(other, X)
 
 
 def test_models_are_merged(world):
@@ -300,9 +299,18 @@ def test_models_are_merged(world):
 
 def test_nothing_learned_answers_all_alike(world):
     model, X, _ = world
-    p = model.empty().predict_proba(X)
-    assert np.isfinite(p).all()
-    assert np.ptp(p, axis=0).max() < 1e-12
+    assert_only_choices_speak(model.empty(), X)
+
+
+def assert_only_choices_speak(model, X):
+    """Nothing is known of any row but what boosted trees say, whose values are choices."""
+    scores = model.predict_log_proba(X)
+    assert np.isfinite(scores).all()
+    rows = model.model_.encoding.rows(model.model_.read(X))
+    for expert in model.model_.experts:
+        if isinstance(expert, BoostedTrees):
+            scores = scores - expert.evidence(rows)
+    assert np.ptp(scores - scores[:, :1], axis=0).max() < 1e-9
 
 
 def test_classes_and_categories_come_later():
@@ -493,7 +501,14 @@ def test_pickled_cloned_and_asked(world):
 def test_looking_inside(world):
     model, _, _ = world
     assert "size" in str(model.summary())
-    assert {row[0] for row in model.params.rows} <= {"columns", "gaussians", "contexts", "trees", "column"}
+    assert {row[0] for row in model.params.rows} <= {
+        "columns",
+        "gaussians",
+        "contexts",
+        "trees",
+        "boosted trees",
+        "column",
+    }
     top = model.top_evidence(2)
     assert {row[0] for row in top.rows} == {"cow", "duck", "hen"}
     assert all(row[2] > 0 for row in top.rows)

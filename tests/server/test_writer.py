@@ -13,6 +13,7 @@ from deciban.server import writer
 from deciban.server.changes import Change
 from deciban.server.examples import Example
 from deciban.server.problems import RequestError
+from deciban.text import answers
 
 from .api import Api
 
@@ -112,9 +113,10 @@ def test_work_that_was_cancelled_is_left_out():
     idle._queue.get()()
 
 
-def test_a_new_model_is_as_ready_for_many_texts_as_the_one_before(texts, tmp_path):
+def test_a_new_model_is_as_ready_for_many_texts_as_the_one_before(texts, tmp_path, monkeypatch):
     with Api(texts, tmp_path / "store.sqlite") as api:
         live = api.service.live("texts")
+        monkeypatch.setattr(answers, "RECORDS_PER_ITEM", 1)  # so that five texts do not make them
         words = [{"text": f"some word{i}"} for i in range(5)]
         expected = [live.current.answers([one])[0].probabilities for one in words]
         first = live.current.scorer.model
