@@ -164,7 +164,8 @@ ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype :
         if not self._start(raw_documents):
             return self
         recipe, documents = self._read(raw_documents)
-        self._sums_so_far(recipe)  # checked before documents are read
+        with lock_of(self):  # another thread may be at its first documents
+            self._sums_so_far(recipe)  # checked before documents are read
         tally = counting.learn(documents, recipe, self.n_jobs)
         with lock_of(self):
             before = self._sums_so_far(recipe)
