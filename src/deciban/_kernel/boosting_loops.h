@@ -64,7 +64,7 @@ typedef struct {
     double unit[2]; /* of gradients and of curvatures */
     Whole *cells;   /* (max_leaves, cells) */
     Node *nodes;    /* (2 max_leaves − 1,) */
-    double *sums;   /* (nodes, 2, stride) */
+    double *sums;   /* (nodes, SUMS, stride) */
     double *direction, *factor; /* (stride,) */
     uint64_t state;
 } Growth;
